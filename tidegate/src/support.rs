@@ -1,5 +1,6 @@
 //! What any room may use: TLS, access, time, files, and limits on what strangers may take.
 
+pub(crate) mod acceptor;
 pub mod access;
 pub mod backoff;
 pub mod complaints;

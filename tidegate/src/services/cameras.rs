@@ -4,7 +4,7 @@
 //! it), `sender` chooses its rung when it goes (`codec` makes it) and offers it in pieces to the node's queues;
 //! `output::frames` of the node where its subscribers are hands the pieces to the `shelf`, which has a `slot` for
 //! each subscriber. What is wanted goes the other way, by `register` or, within one node, at once: `desk` starts
-//! and ends the senders. `door` lets connections in, `service` is what gRPC calls.
+//! and ends the senders. `service` is what gRPC calls.
 
 mod arriving;
 mod board;
@@ -12,7 +12,6 @@ mod camera;
 mod codec;
 mod delivery;
 mod desk;
-mod door;
 mod ladder;
 pub(crate) mod output;
 mod preview;
@@ -49,7 +48,6 @@ use self::codec::Workers;
 pub use self::codec::{CodecError, Shrunk, shrink, test_picture};
 pub(crate) use self::delivery::Delivery;
 use self::desk::{Cameras, Desk};
-use self::door::Door;
 pub use self::ladder::{LadderFile, Written, WrittenRung, load as load_ladder};
 pub use self::preview::{BOUNDARY, Preview};
 use self::register::{NEWS_MAX, Registrar};
@@ -61,6 +59,7 @@ pub use self::source::{Source, SourceOptions};
 use self::store::Store;
 use crate::node::contract::Intake;
 use crate::services::fleet::FleetTls;
+use crate::support::acceptor::Acceptor;
 
 /// Bytes that may be under way to us by one connection, and so by each of its streams.
 const WINDOW: u32 = 1 << 20;
@@ -236,10 +235,11 @@ fn serve(
         server = server.tls_config(tls.server()?).context("[frames]: TLS")?;
     }
     let gone = service.intake.clone();
-    let door = Door::new(service.account.clone(), tls.is_some());
+    let each = (WINDOW + HEADERS_MAX) as usize;
+    let acceptor = Acceptor::new("[frames]", service.account.clone(), each, tls.is_some());
     tasks.spawn(async move {
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-        let incoming = incoming.filter_map(move |stream| door.let_in(stream));
+        let incoming = incoming.filter_map(move |stream| acceptor.accept(stream));
         // Streams of subscribers would keep a gentle end waiting for ever: they are cut off.
         tokio::select! {
             served = server.serve_with_incoming(service, incoming) => served.context("[frames]"),

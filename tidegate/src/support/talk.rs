@@ -6,7 +6,8 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use tokio::time::timeout;
+use tidegate_types::account::{Account, Kind, Refusal, Reservation};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::tls::Stream;
 
@@ -14,6 +15,9 @@ use super::tls::Stream;
 const READ: usize = 64 * 1024;
 /// How long the other end may take for bytes that are to be written, and for its first words.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// How often a connection that waits for memory asks again, and how long it waits. It is shorter than what its users wait
+/// for a frame, so that the cause is told.
+const MEMORY_WAIT: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
 /// What is said on a connection.
 pub(crate) trait Said: Sized {
@@ -40,6 +44,8 @@ pub(crate) struct Talk<S> {
     output: BytesMut,
     /// Bytes of the longest frame that is taken.
     most: usize,
+    /// What the account has for the input. Before the other end is trusted the input is at most two reads long.
+    memory: Option<Reservation>,
     says: PhantomData<fn() -> S>,
 }
 
@@ -47,12 +53,19 @@ impl<S: Said> Talk<S> {
     /// On a connection whose handshake is done: first words are taken only.
     pub(crate) fn new(stream: Stream) -> Self {
         let (input, output, says) = (BytesMut::new(), BytesMut::new(), PhantomData);
-        Talk { stream, input, output, most: S::FIRST_MAX, says }
+        Talk { stream, input, output, most: S::FIRST_MAX, memory: None, says }
     }
 
-    /// The other end has proven who it is, and what it says may be long.
-    pub(crate) fn trust(&mut self) {
+    /// The other end has proven who it is: from now on its frames may be of up to `most` bytes.
+    pub(crate) fn trust(&mut self, most: usize) {
+        self.most = most;
+    }
+
+    /// The other end has proven who it is: from now on its frames may be as long as their format allows, and are on this
+    /// account while they come. Where there is no memory, nothing more is read for a while.
+    pub(crate) fn trust_on(&mut self, account: &Account) {
         self.most = usize::MAX;
+        self.memory = Some(account.empty(Kind::Packets));
     }
 
     /// The next frame. Cancel-safe.
@@ -64,6 +77,7 @@ impl<S: Said> Talk<S> {
             if let Some(frame) = self.heard()? {
                 return Ok(frame);
             }
+            self.wait_for_memory().await?;
             self.stream.readable().await?;
             self.read()?;
         }
@@ -76,11 +90,32 @@ impl<S: Said> Talk<S> {
     pub(crate) fn try_hear(&mut self) -> io::Result<Option<S>> {
         match self.heard()? {
             Some(frame) => Ok(Some(frame)),
+            // Who waits for memory does so in `hear`.
+            None if self.reserve().is_err() => Ok(None),
             None => {
                 self.read()?;
                 self.heard()
             }
         }
+    }
+
+    /// Reserves what the input takes with one more read. What was taken off it is given back.
+    fn reserve(&mut self) -> Result<(), Refusal> {
+        let next = self.input.len() + READ.min(self.most);
+        self.memory.as_mut().map_or(Ok(()), |memory| memory.resize(next))
+    }
+
+    async fn wait_for_memory(&mut self) -> io::Result<()> {
+        let (pause, patience) = MEMORY_WAIT;
+        let begun = Instant::now();
+        while let Err(refusal) = self.reserve() {
+            if begun.elapsed() >= patience {
+                let why = format!("no memory for what it says: {refusal} (limits.memory)");
+                return Err(io::Error::new(io::ErrorKind::OutOfMemory, why));
+            }
+            sleep(pause).await;
+        }
+        Ok(())
     }
 
     /// A frame that has been read already.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustls::ServerConfig;
 use tidegate_cluster::handover::wire::MemberFrame;
 use tidegate_cluster::handover::{GroupMessage, Member};
+use tidegate_types::account::{Account, Level};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -48,6 +49,8 @@ pub(super) struct Listener {
     pub(super) digest: u64,
     pub(super) tls: Security,
     pub(super) events: mpsc::Sender<Event>,
+    /// What all members may make us hold.
+    account: Account,
     known: Vec<Mutex<Known>>,
     complaints: Complaints,
     connections: Semaphore,
@@ -61,6 +64,7 @@ impl Listener {
         (incarnation, digest): (u64, u64),
         tls: Security,
         events: mpsc::Sender<Event>,
+        account: Account,
     ) -> Self {
         Listener {
             known: names.iter().map(|_| Mutex::default()).collect(),
@@ -70,6 +74,7 @@ impl Listener {
             digest,
             tls,
             events,
+            account,
             complaints: Complaints::new(Instant::now()),
             connections: Semaphore::new(CONNECTIONS_MAX),
         }
@@ -152,7 +157,7 @@ impl Listener {
             return refuse(&mut talk, "it has other connections here that have not ended").await;
         };
         let received = self.meet(place, incarnation).await?;
-        talk.trust();
+        talk.trust_on(&self.account.fair_named(Level::User, &node));
         talk.say(&MemberFrame::Welcome { incarnation: self.incarnation, received }).await?;
         self.hear(&mut talk, place, incarnation, received).await
     }

@@ -18,9 +18,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use tidegate_fleet::ElectionOptions;
+use tidegate_types::account::Account;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio_stream::StreamExt;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
@@ -32,12 +34,19 @@ use self::hub::Seat;
 pub use self::options::{Lead, OrchestrateOptions};
 use self::service::FleetService;
 use super::etcd::Etcd;
+use crate::support::acceptor::Acceptor;
 use crate::support::tls::grpc::{QUIET, SILENT};
 
 /// Calls of one connection at a time: a node's stream, and its questions.
 const STREAMS_MAX: u32 = 16;
 /// Bytes of the headers of a call.
 const HEADERS_MAX: u32 = 16 * 1024;
+/// Bytes that a connection may send before they are read: the least that HTTP/2 has, and enough for a beat.
+const WINDOW: u32 = 65_535;
+/// Bytes that a connection may make us hold.
+const CONNECTION: usize = (WINDOW + HEADERS_MAX) as usize;
+/// Connections that there is memory for. One address has at most three fifths of it, and less while others come.
+const CONNECTIONS: usize = 16_384;
 
 /// An orchestrator at work.
 #[derive(Debug)]
@@ -71,6 +80,7 @@ pub async fn start(options: OrchestrateOptions) -> anyhow::Result<Orchestrating>
     if let Some(leader) = leader {
         tasks.push(tokio::spawn(follow::run(options.tls.clone(), leader, hub.clone())));
     }
+    let account = Account::new(CONNECTIONS * CONNECTION);
     let mut listens = Vec::new();
     for address in options.listen {
         let cure = "choose another address in [orchestrator] listen";
@@ -88,13 +98,17 @@ pub async fn start(options: OrchestrateOptions) -> anyhow::Result<Orchestrating>
         let server = Server::builder()
             .max_concurrent_streams(Some(STREAMS_MAX))
             .http2_max_header_list_size(Some(HEADERS_MAX))
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW)
             .http2_keepalive_interval(Some(QUIET.1))
             .http2_keepalive_timeout(Some(SILENT))
             .tls_config(options.tls.server()?)
             .context("TLS of the orchestrator")?;
         let mut stopped = stopped.clone();
+        let acceptor = Acceptor::new("[orchestrator]", account.clone(), CONNECTION, true);
         tasks.push(tokio::spawn(async move {
             let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+            let incoming = incoming.filter_map(move |came| acceptor.accept(came));
             let end = async move {
                 let _ = stopped.wait_for(|stop| *stop).await;
             };

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustls::ServerConfig;
 use tidegate_log::mirror::MirrorMessage;
 use tidegate_log::{Key, SegmentId};
+use tidegate_types::account::{Account, Level};
 use tidegate_types::units::Size;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -65,6 +66,8 @@ struct Keeper {
     options: KeeperOptions,
     streams: Streams,
     board: MirrorBoard,
+    /// What all owners may make us hold.
+    account: Account,
     seats: Mutex<BTreeMap<LogOf, Arc<Seat>>>,
     connections: Semaphore,
     complaints: Complaints,
@@ -86,6 +89,7 @@ pub(crate) async fn run(
         options,
         streams,
         board,
+        account: intake.hub().account_of_listener(),
         seats: Mutex::new(seats),
         connections: Semaphore::new(CONNECTIONS_MAX),
         complaints: Complaints::new(Instant::now()),
@@ -194,7 +198,7 @@ impl Keeper {
         if !from.is_empty() && !from.iter().any(|name| **name == *log.0) {
             return refuse(&mut talk, "the node is not in [mirror] from there").await;
         }
-        talk.trust();
+        talk.trust_on(&self.account.fair_named(Level::User, &log.0));
         let Some((seat, coming)) = self.seat(&log) else {
             return refuse(&mut talk, "it keeps too many logs").await;
         };

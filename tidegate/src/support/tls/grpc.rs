@@ -10,6 +10,8 @@ use tonic::transport::{
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(3);
+/// How long the handshake of who comes may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 /// A connection on which nothing came for so long is asked whether it lives: by a node, which looks for
 /// another leader then, and by an orchestrator, which hears a leader's nodes once a second and has time.
 pub(crate) const QUIET: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(10));
@@ -42,7 +44,7 @@ impl FleetTls {
     /// A file cannot be read.
     pub(crate) fn server(&self) -> anyhow::Result<ServerTlsConfig> {
         let ca = Certificate::from_pem(read(&self.ca)?);
-        Ok(ServerTlsConfig::new().identity(self.identity()?).client_ca_root(ca))
+        Ok(ServerTlsConfig::new().identity(self.identity()?).client_ca_root(ca).timeout(HANDSHAKE))
     }
 
     /// What who connects shows and asks for.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use tidegate_cluster::handover::wire::digest;
 use tidegate_cluster::handover::{Group, HandoverOptions, Member, UnitId, UnitOwner};
+use tidegate_types::account::Account;
 use tidegate_types::record::Origin;
 use tidegate_types::topic::Filter;
 use tokio::sync::mpsc;
@@ -43,7 +44,8 @@ pub(crate) fn start(
     let (answers, saved) = mpsc::unbounded_channel();
     let handle = handle(&mut options, &members, &owners, (&events, &idle));
     let mut helpers = JoinSet::new();
-    let outgoing = talk(&mut options, &members, digest, &events, &mut helpers);
+    let account = intake.hub().account_of_listener();
+    let outgoing = talk(&mut options, &members, digest, (&events, account), &mut helpers);
     let count = members.len() as u16;
     let task = Task {
         me,
@@ -125,7 +127,7 @@ fn talk(
     options: &mut GroupOptions,
     members: &[String],
     digest: u64,
-    events: &mpsc::Sender<Event>,
+    (events, account): (&mpsc::Sender<Event>, Account),
     helpers: &mut JoinSet<()>,
 ) -> Vec<Option<Arc<Outgoing>>> {
     let mut all: Vec<Option<Arc<Outgoing>>> = members.iter().map(|_| None).collect();
@@ -147,7 +149,7 @@ fn talk(
         helpers.spawn(dialer.run());
     }
     let (tls, lives) = (options.tls.1.take(), (incarnation, digest));
-    let shared = Arc::new(Listener::new(members.to_vec(), lives, tls, events.clone()));
+    let shared = Arc::new(Listener::new(members.to_vec(), lives, tls, events.clone(), account));
     for listener in std::mem::take(&mut options.listeners) {
         helpers.spawn(shared.clone().run(listener));
     }

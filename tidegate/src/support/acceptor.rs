@@ -1,4 +1,4 @@
-//! Who comes in: each connection has its windows' room before a byte of it is read.
+//! Connections of gRPC: each is on the account with all that its windows allow, before a byte of it is read.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,54 +10,61 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
-use super::{HEADERS_MAX, WINDOW};
-use crate::support::complaints::Complaints;
-use crate::support::places::address;
+use super::complaints::Complaints;
+use super::places::address;
 
-/// What a connection may make us hold.
-const ROOM: usize = (WINDOW + HEADERS_MAX) as usize;
 /// HTTP/2 where there is no room: settings, which come first, and GOAWAY with ENHANCE_YOUR_CALM.
 const NO_ROOM: &[u8] =
     &[0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11];
 
 /// See the file's header.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(crate) struct Acceptor {
+    /// Whose connections they are, for people.
+    listener: &'static str,
     account: Account,
+    /// Bytes that a connection may make us hold: its window and the heads of its calls.
+    each: usize,
     is_tls: bool,
     complaints: Complaints,
 }
 
-/// A connection that has room.
+/// A connection that was accepted.
 #[derive(Debug)]
-pub(super) struct Roomy {
+pub(crate) struct Accepted {
     stream: TcpStream,
-    _room: Reservation,
+    _held: Reservation,
 }
 
-impl Door {
-    /// To a listener with this account.
-    pub(super) fn new(account: Account, is_tls: bool) -> Door {
-        Door { account, is_tls, complaints: Complaints::new(Instant::now()) }
+impl Acceptor {
+    /// Of a listener with this account, where each connection may make us hold so many bytes.
+    pub(crate) fn new(
+        listener: &'static str,
+        account: Account,
+        each: usize,
+        is_tls: bool,
+    ) -> Acceptor {
+        Acceptor { listener, account, each, is_tls, complaints: Complaints::new(Instant::now()) }
     }
 
-    /// Lets a connection in if there is room for it on the fair share of its address; else it is closed, in the clear
-    /// with the protocol's word.
-    pub(super) fn let_in(&self, accepted: io::Result<TcpStream>) -> Option<io::Result<Roomy>> {
-        let stream = match accepted {
+    /// Takes a connection if the fair share of its address allows it; else it is closed, in the clear with the protocol's
+    /// word.
+    pub(crate) fn accept(&self, came: io::Result<TcpStream>) -> Option<io::Result<Accepted>> {
+        let stream = match came {
             Ok(stream) => stream,
             Err(error) => return Some(Err(error)),
         };
         let peer = stream.peer_addr().ok()?;
         let account = self.account.fair_named(Level::User, &address(peer.ip()));
-        match account.reserve(Kind::Windows, ROOM) {
-            Ok(room) => Some(Ok(Roomy { stream, _room: room })),
+        match account.reserve(Kind::Windows, self.each) {
+            Ok(held) => Some(Ok(Accepted { stream, _held: held })),
             Err(refusal) => {
                 if !self.is_tls {
                     let _ = stream.try_write(NO_ROOM);
                 }
                 if let Some(withheld) = self.complaints.allow(Instant::now()) {
-                    tracing::warn!(%peer, withheld, "[frames] no memory for a connection: {refusal}");
+                    let listener = self.listener;
+                    tracing::warn!(%peer, withheld, "{listener} no memory for a connection: {refusal}");
                 }
                 None
             }
@@ -65,7 +72,7 @@ impl Door {
     }
 }
 
-impl Connected for Roomy {
+impl Connected for Accepted {
     type ConnectInfo = TcpConnectInfo;
 
     fn connect_info(&self) -> TcpConnectInfo {
@@ -73,7 +80,7 @@ impl Connected for Roomy {
     }
 }
 
-impl AsyncRead for Roomy {
+impl AsyncRead for Accepted {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -83,7 +90,7 @@ impl AsyncRead for Roomy {
     }
 }
 
-impl AsyncWrite for Roomy {
+impl AsyncWrite for Accepted {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -122,23 +129,24 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_has_room_for_its_windows_or_is_refused_in_words_of_http2() {
-        let account = Account::new(2 * ROOM);
-        let door = Door::new(account.clone(), false);
+        const EACH: usize = 100_000;
+        let account = Account::new(2 * EACH);
+        let acceptor = Acceptor::new("[test]", account.clone(), EACH, false);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let _first = TcpStream::connect(address).await.unwrap();
-        let roomy = door.let_in(listener.accept().await.map(|(stream, _)| stream));
-        let roomy = roomy.unwrap().unwrap();
-        assert_eq!(account.figures().of(Kind::Windows), ROOM);
+        let accepted = acceptor.accept(listener.accept().await.map(|(stream, _)| stream));
+        let accepted = accepted.unwrap().unwrap();
+        assert_eq!(account.figures().of(Kind::Windows), EACH);
         let mut second = TcpStream::connect(address).await.unwrap();
-        assert!(door.let_in(listener.accept().await.map(|(stream, _)| stream)).is_none());
+        assert!(acceptor.accept(listener.accept().await.map(|(stream, _)| stream)).is_none());
         let mut words = Vec::new();
         second.read_to_end(&mut words).await.unwrap();
         assert_eq!(words, NO_ROOM);
         // Length, kind and flags of both frames, and the last one's code.
         assert_eq!((&words[..9], words[12], words[25]), (&[0, 0, 0, 4, 0, 0, 0, 0, 0][..], 7, 11));
         assert_eq!(words.len(), 9 + 9 + 8);
-        drop(roomy);
+        drop(accepted);
         assert_eq!(account.used(), 0);
     }
 }
