@@ -286,7 +286,7 @@ impl From<&ClassStatus> for ClassView {
             bound_seconds: class.bound.as_secs_f64(),
             backlog_records: class.backlog_records,
             backlog_bytes: class.backlog.0,
-            late_records: class.late_records,
+            late_records: class.overdue_records,
             input_bytes_per_second: class.input_rate.as_f64(),
             input_records_per_second: class.input_records_per_second,
             output_bytes_per_second: class.output_rate.as_f64(),

@@ -16,6 +16,7 @@ impl Made {
             backlog_records: 0,
             backlog: Size::ZERO,
             late_records: 0,
+            overdue_records: 0,
             input_rate: Rate::ZERO,
             input_records_per_second: 0.0,
             output_rate: Rate::ZERO,
