@@ -126,12 +126,13 @@ function plot(name) {
 function fillHistory(status) {
   const history = (status.history || []).filter(one => one.violated.length);
   byId("history").hidden = !history.length;
-  say(byId("period"), time(status.history_period_seconds || 10));
+  say(byId("period"), Math.round(status.history_period_seconds || 10) + " s");
   const kept = keyed(byId("plots"), history.map(one => one.class), plot);
   history.forEach((one, place) => {
     const bound = status.classes.find(known => known.name === one.class)?.bound_seconds || 1;
     const over = one.p99_seconds.filter((p99, at) => p99 > bound || one.violated[at]).length;
-    say(kept[place].children[0], `${one.class}, bound ${time(bound)}: ${over ? over + " of " + one.violated.length + " periods with lateness" : "kept"}`);
+    const was = over ? `late in ${over} of ${one.violated.length} periods` : one.p99_seconds.some(p99 => p99 !== null) ? "kept" : "nothing sent";
+    say(kept[place].children[0], `${one.class}, bound ${time(bound)}: ${was}`);
     const bars = kept[place].querySelector("g"), step = WIDTH / PERIODS, begin = WIDTH - one.violated.length * step;
     const shown = JSON.stringify([one, bound]);
     if (bars.dataset.shown === shown) return;
