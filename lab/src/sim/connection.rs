@@ -2,9 +2,10 @@
 //!
 //! Its sender takes bytes at once (the node's window is what limits them) and counts what a congestion
 //! window holds back as `unsent`. A packet is known to be lost when three that were sent later have been
-//! acknowledged, or by a timeout.
+//! acknowledged. After a timeout everything that is not acknowledged counts as lost (RFC 5681, 3.1; RFC 6298, 5.4 to
+//! 5.7): it goes again in order, as the congestion window allows.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use tidegate_node::io::PathSample;
@@ -39,6 +40,8 @@ struct Segment {
     /// Place in the order of sending; `None` while it waits for the congestion window.
     sent: Option<u64>,
     is_acked: bool,
+    /// Sent more than once: its acknowledgement measures no round trip (Karn).
+    is_again: bool,
 }
 
 /// A connection. Segments are numbered from 0; `base` is the number of the first one kept.
@@ -56,6 +59,8 @@ pub(super) struct Connection {
     ahead: usize,
     /// Number of the first segment never sent.
     unsent: u64,
+    /// Segments that a timeout found lost and that wait for the congestion window.
+    again: BTreeSet<u64>,
     last_sent: u64,
     newest_acked: u64,
     /// Bytes handed over, acknowledged (as the sender's counter has it), found lost.
@@ -94,6 +99,7 @@ impl Connection {
             base: 0,
             ahead: 0,
             unsent: 0,
+            again: BTreeSet::new(),
             last_sent: 0,
             newest_acked: 0,
             handed: 0,
@@ -128,7 +134,8 @@ impl Connection {
             let bytes = left.min(self.spec.segment);
             left -= bytes;
             let piece = Piece { bytes, ..piece };
-            self.segments.push_back(Segment { piece, handed: now, sent: None, is_acked: false });
+            let (sent, is_acked, is_again) = (None, false, false);
+            self.segments.push_back(Segment { piece, handed: now, sent, is_acked, is_again });
             self.handed += bytes;
         }
     }
@@ -141,8 +148,8 @@ impl Connection {
 
     /// The next packet that may go, if any.
     pub(super) fn send(&mut self, now: Time) -> Option<Packet> {
-        let place = (self.unsent - self.base) as usize;
-        let bytes = self.segments.get(place)?.piece.bytes;
+        let number = self.again.first().copied().unwrap_or(self.unsent);
+        let bytes = self.segments.get((number - self.base) as usize)?.piece.bytes;
         let window = self.reno.as_ref().map_or(u64::MAX, Reno::window);
         if self.under_way > 0 && self.under_way + bytes > window {
             return None;
@@ -150,8 +157,9 @@ impl Connection {
         if self.under_way == 0 {
             self.progress_at = now;
         }
-        let number = self.unsent;
-        self.unsent += 1;
+        if !self.again.remove(&number) {
+            self.unsent += 1;
+        }
         Some(self.transmit(number))
     }
 
@@ -234,7 +242,7 @@ impl Connection {
             self.ahead -= 1;
             if self.spec.order == Order::Kept {
                 self.delivered += segment.piece.bytes;
-                newest = newest.max(Some(segment.handed));
+                newest = newest.max(Some(segment.handed).filter(|_| !segment.is_again));
             }
         }
         let newly = self.delivered - delivered;
@@ -256,7 +264,7 @@ impl Connection {
             unsent: Size(self.waiting()),
             lost: Size(self.lost),
         };
-        (rtt.is_some().then_some(sample), again)
+        ((newly > 0).then_some(sample), again)
     }
 
     /// One packet is acknowledged; without order its handing-over is the newest one known.
@@ -265,12 +273,15 @@ impl Connection {
         let segment = self.segments.get_mut(at).filter(|segment| !segment.is_acked)?;
         segment.is_acked = true;
         self.ahead += 1;
-        self.under_way = self.under_way.saturating_sub(segment.piece.bytes);
+        // What waits to go again is not under way: a copy that was slow has come after all.
+        if !self.again.remove(&number) {
+            self.under_way = self.under_way.saturating_sub(segment.piece.bytes);
+        }
         if self.spec.order == Order::Kept {
             return None;
         }
         self.delivered += segment.piece.bytes;
-        Some(segment.handed)
+        Some(segment.handed).filter(|_| !segment.is_again)
     }
 
     fn find_lost(&mut self) -> Vec<Packet> {
@@ -295,8 +306,9 @@ impl Connection {
     }
 
     fn retransmit(&mut self, number: u64) -> Packet {
-        let segment = &self.segments[(number - self.base) as usize];
+        let segment = &mut self.segments[(number - self.base) as usize];
         let (bytes, sent) = (segment.piece.bytes, segment.sent.unwrap_or_default());
+        segment.is_again = true;
         self.lost += bytes;
         self.under_way = self.under_way.saturating_sub(bytes);
         if let Some(reno) = &mut self.reno {
@@ -312,16 +324,25 @@ impl Connection {
         is_waiting.then(|| self.progress_at + span.min(TIMEOUT_MAX))
     }
 
-    /// The timer fired: the first packet goes again.
-    pub(super) fn timed_out(&mut self, now: Time) -> Option<Packet> {
+    /// The timer fired: all that is not acknowledged is lost, and goes again by [`Connection::send`].
+    pub(super) fn timed_out(&mut self, now: Time) {
         if self.timeout().is_none_or(|at| at > now) {
-            return None;
+            return;
         }
         self.progress_at = now;
         self.backoff += 1;
         if let Some(reno) = &mut self.reno {
             reno.timed_out(self.last_sent);
         }
-        Some(self.retransmit(self.base))
+        let sent = (self.unsent - self.base) as usize;
+        for (place, segment) in self.segments.iter_mut().enumerate().take(sent) {
+            if segment.is_acked || segment.sent.take().is_none() {
+                continue;
+            }
+            segment.is_again = true;
+            self.lost += segment.piece.bytes;
+            self.under_way = self.under_way.saturating_sub(segment.piece.bytes);
+            self.again.insert(self.base + place as u64);
+        }
     }
 }

@@ -224,9 +224,7 @@ impl<'s> World<'s> {
             }
             Event::Timeout(flow, epoch) if self.is_alive(flow, epoch) => {
                 self.connections[flow].has_timer = false;
-                if let Some(packet) = self.connections[flow].timed_out(self.now) {
-                    self.cross(packet);
-                }
+                self.connections[flow].timed_out(self.now);
                 self.pump(flow);
             }
             Event::Hear(..) | Event::Confirm(..) | Event::Timeout(..) => {}

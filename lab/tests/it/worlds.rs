@@ -50,7 +50,13 @@ fn checks_and_faults_of_a_file_count_in_virtual_time() {
     let fault = "\n[[fault]]\nat = \"10s\"\nlink = \"lte\"\nchange = \"down\"\n\
                  \n[[fault]]\nat = \"14s\"\nlink = \"lte\"\nchange = \"up\"\n";
     let world = World::parse(&(text("hol.toml") + fault)).unwrap();
-    let alarms = &sim::play(&world, &path(""), None).unwrap().records["alarm"];
+    let played = sim::play(&world, &path(""), None).unwrap();
+    let undisturbed =
+        sim::play(&World::parse(&text("hol.toml")).unwrap(), &path(""), None).unwrap();
+    let bulk = [&played, &undisturbed].map(|played| played.records["bulk"].came.len());
+    // Four of thirty seconds are gone, and the connection's start after them.
+    assert!(bulk[0] * 10 >= bulk[1] * 7, "{bulk:?}: the connection did not recover");
+    let alarms = &played.records["alarm"];
     let slow = alarms.came.iter().filter(|came| came.took.as_secs_f64() > 1.0).count();
     assert!((10..40).contains(&slow), "{slow} alarms waited for the link");
     assert_eq!(alarms.came.len(), 150, "and all came");
