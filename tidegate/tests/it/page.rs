@@ -118,7 +118,7 @@ const SEEN: &str = "[...document.querySelectorAll('#classes tbody tr')].map(row 
 #[test]
 fn the_page_fits_a_desk_and_a_phone_light_and_dark_and_says_what_is_stale() {
     let Some(mut browser) = Browser::start("page") else {
-        println!("skipped: needs chromium, not found");
+        println!("skipped: needs chromium-headless-shell or chromium, not found");
         return;
     };
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("page");
