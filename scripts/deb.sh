@@ -27,7 +27,7 @@ export SOURCE_DATE_EPOCH
 umask 022
 
 root=$(mktemp -d)
-trap 'rm -rf "$root"' EXIT
+trap 'rm -rf "$root" "$root.shell"' EXIT
 chmod 755 "$root"
 place() { # mode, from, to
   install -D -m "$1" "$2" "$root/$3"
@@ -44,6 +44,16 @@ done
 # Documents as they stand in the repository, so that their links lead somewhere.
 for file in README.md CHANGELOG.md SECURITY.md python/README.md examples/*.toml examples/README.md $(find docs -type f | LC_ALL=C sort); do
   place 644 "$file" "usr/share/doc/tidegate/$file"
+done
+shell=$root.shell
+TIDEGATE_BINARY=$TIDEGATE_BINARY scripts/shell-files.sh "$shell"
+for file in "$shell"/man1/*.1; do
+  [ -e "$file" ] || continue
+  gzip -9 --no-name "$file"
+  place 644 "$file.gz" "usr/share/man/man1/$(basename "$file").gz"
+done
+for pair in tidegate.bash:bash-completion/completions/tidegate _tidegate:zsh/vendor-completions/_tidegate tidegate.fish:fish/vendor_completions.d/tidegate.fish; do
+  [ ! -e "$shell/completions/${pair%%:*}" ] || place 644 "$shell/completions/${pair%%:*}" "usr/share/${pair#*:}"
 done
 place 644 packaging/copyright usr/share/doc/tidegate/copyright
 for script in postinst prerm postrm; do place 755 "packaging/$script" "DEBIAN/$script"; done

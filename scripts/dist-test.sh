@@ -77,6 +77,8 @@ try_deb() {
     apt-get update -qq; apt-get install -y -qq --no-install-recommends /tidegate.deb
     tidegate --version
     tidegate check /etc/tidegate/tidegate.toml
+    test -s /usr/share/bash-completion/completions/tidegate; test -s /usr/share/zsh/vendor-completions/_tidegate
+    gzip --test /usr/share/man/man1/tidegate-check.1.gz
     test "$(stat -c %a /etc/tidegate/tidegate.toml)" = 640
     echo "# mine" >>/etc/tidegate/tidegate.toml
     mkdir -p /var/lib/tidegate; echo kept >/var/lib/tidegate/record

@@ -66,6 +66,7 @@ name=tidegate-$version-$python-linux
 root=$work/$name
 mkdir -p "$root/bin" "$root/systemd" "$root/lua" "$root/docs" "$root/examples"
 cp "$TIDEGATE_BINARY" "$root/bin/"
+scripts/shell-files.sh "$root/share"
 cp README.md CHANGELOG.md SECURITY.md LICENSE "$root/"
 cp -r docs/. "$root/docs/"
 cp examples/*.toml examples/README.md "$root/examples/"

@@ -6,9 +6,13 @@
 pub(crate) mod cgroup;
 pub mod drivers;
 mod files;
+mod orchestrator;
 pub mod reload;
 pub mod run;
+pub(crate) mod secrets;
 mod streams;
+mod taker;
+mod trial;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,8 +31,11 @@ use self::drivers::cameras::start_frames;
 use self::drivers::{
     Wiring, log_options, open_log, start_group, start_input, start_mirrors, start_output,
 };
-pub use self::files::read_with_files;
+pub use self::files::{read_for, read_here, read_with_files};
+pub use self::orchestrator::{read_orchestrator, read_orchestrator_here};
 pub use self::streams::{rules, scopes};
+pub use self::taker::Taker;
+pub use self::trial::Tried;
 use crate::config::fleet::peer_label;
 use crate::config::outputs::UNCONFIRMED_MAX;
 use crate::config::{ClassConfig, Config, OutputConfig, OutputKind, PeerConfig};

@@ -6,6 +6,7 @@ pub mod demo;
 mod dispatch;
 pub mod envoy;
 pub mod envoy_config;
+pub mod file;
 pub mod fleet;
 pub mod keys;
 pub mod log;
@@ -17,6 +18,7 @@ pub mod proxy;
 pub mod run;
 pub mod screen;
 pub mod script;
+pub mod shell;
 pub mod tables;
 pub mod top;
 pub mod user;
@@ -40,6 +42,7 @@ use self::plan::PlanArguments;
 use self::proxy::ProxyArguments;
 use self::run::RunArguments;
 use self::script::ScriptCommand;
+use self::shell::{CompletionsArguments, ManArguments};
 use self::top::TopArguments;
 use self::user::UserCommand;
 use crate::config::units::{BitRate, Period, Quantity};
@@ -62,17 +65,18 @@ Examples:
   tidegate demo                        see alarms overtake bulk on a 2 Mbit/s line
   tidegate demo --scheduler native     the same without Tidegate's scheduler
   tidegate run                         a node on loopback: MQTT on 1883, page on 7070
-  tidegate config > node.toml          every key with its default, to edit
+  tidegate config --minimal > node.toml   a node of a few lines, to edit
+  tidegate config                      every key with its default
   tidegate check node.toml             every mistake in it, with line and column
-  tidegate run -c node.toml            run it
+  tidegate run node.toml               run it
   tidegate top                         its classes, live
-  tidegate log ls -c node.toml         what its log holds; also cat, verify, export
+  tidegate log ls node.toml            what its log holds; also cat, verify, export
   tidegate explain IDENTITY -c node.toml   what became of a record
-  tidegate orchestrate -c fleet.toml   lead a fleet of nodes
+  tidegate orchestrate fleet.toml      lead a fleet of nodes
   tidegate fleet status                who borrows whose uplink
   tidegate plan fleet.toml --explain   which topics share a node, and why
   tidegate move taxi-7 --to edge-2 -c edge-1.toml   move topics while they are used
-  tidegate place -c edge-1.toml        move topics by itself where they miss their bounds
+  tidegate place edge-1.toml           move topics by itself where they miss their bounds
   tidegate drain edge-2 -c edge-1.toml   move all topics off a node
   tidegate proxy --to 127.0.0.1:3000 --script shed.luau   an HTTP sidecar with a script
   tidegate ext-proc --script shed.luau   the same for messages of an Envoy
@@ -106,7 +110,8 @@ pub enum Command {
     #[command(after_help = check::CHECK_HELP)]
     Check(CheckArguments),
     /// Print a configuration file with every key, its default and what it does
-    Config,
+    #[command(after_help = CONFIG_HELP)]
+    Config(ConfigArguments),
     /// See alarms and bulk share a slow line, in one process that needs nothing else
     #[command(after_help = demo::DEMO_HELP)]
     Demo(DemoArguments),
@@ -178,7 +183,26 @@ pub enum Command {
         /// What to do with them.
         command: KeysCommand,
     },
+    /// Print what a shell completes
+    #[command(after_help = shell::COMPLETIONS_HELP)]
+    Completions(CompletionsArguments),
+    /// Write manual pages
+    #[command(after_help = shell::MAN_HELP)]
+    Man(ManArguments),
 }
+
+/// Arguments of `config`.
+#[derive(Clone, Debug, Args)]
+pub struct ConfigArguments {
+    /// Print a node of a few lines instead, to begin with
+    #[arg(long)]
+    pub minimal: bool,
+}
+
+const CONFIG_HELP: &str = "\
+What is in force by default stands as it is; all else is a sample behind a # without a blank, to be taken from
+there with the head of its section. So the file is right as it is printed:
+  tidegate config > node.toml && tidegate check node.toml";
 
 fn line_rate(text: &str) -> Result<Rate, String> {
     let BitRate(rate) = BitRate::parse(text).map_err(|error| error.to_string())?;

@@ -13,6 +13,7 @@ mod confirms;
 pub mod fleet;
 pub mod frames;
 mod group;
+mod kind;
 mod links;
 mod log;
 mod mirror;
@@ -28,6 +29,7 @@ pub mod reference;
 mod replay;
 mod scripts;
 mod streams;
+pub(crate) mod touches;
 pub mod units;
 
 use std::net::SocketAddr;
@@ -43,6 +45,7 @@ pub use clients::{ClientVersion, MqttClientConfig};
 pub use fleet::{FleetConfig, OrchestrateConfig, OrchestratorConfig, PeerConfig};
 pub use frames::{CameraConfig, Controller, FramesConfig};
 pub use group::{GroupConfig, MemberConfig, PlacedConfig};
+pub use kind::FileKind;
 pub use links::{LinkInputConfig, LinkOutputConfig, Tcp};
 pub use log::{Backlog, LogConfig};
 pub use mirror::MirrorConfig;
@@ -54,8 +57,8 @@ pub use proxy::{
     ProxyConfig, ProxyListenerConfig, RouteConfig, UpstreamConfig, WhenDown,
 };
 pub use quotas::QuotaConfig;
-pub(crate) use read::read_and;
 pub use read::{Reading, read, read_file};
+pub(crate) use read::{read_and, read_tree};
 pub use replay::{ReplayConfig, ReplayFormat};
 pub use scripts::ScriptConfig;
 pub use streams::{Accept, Full, Order, StreamConfig};
@@ -104,13 +107,28 @@ pub struct Config {
 }
 
 impl Config {
+    /// Whether nothing says where records come from: no input, and no cameras.
+    fn needs_listener(&self) -> bool {
+        let has_cameras = !self.camera.is_empty() || self.frames.listen.is_some();
+        self.input.is_empty() && !has_cameras
+    }
+
+    /// What [`Config::completed`] adds, in words.
+    pub(crate) fn added(&self) -> Vec<&'static str> {
+        let listener = "added, as there is no [[input]]: a listener for MQTT clients at 127.0.0.1:1883 and \
+                        [::1]:1883";
+        let sink = "added, as there is no [[output]]: a sink that writes to ./tidegate-data";
+        let both = [(self.needs_listener(), listener), (self.output.is_empty(), sink)];
+        both.into_iter().filter_map(|(is_added, words)| is_added.then_some(words)).collect()
+    }
+
     /// The configuration with every missing section filled in: three classes, an MQTT listener on
-    /// loopback, the embedded sink, and a last rule that takes what no `[[stream]]` matches.
+    /// loopback (unless there are cameras), the embedded sink, and a last rule that takes what no `[[stream]]` matches.
     pub fn completed(mut self) -> Config {
         if self.class.is_empty() {
             self.class = tidegate_types::class::default_classes().iter().map(Into::into).collect();
         }
-        if self.input.is_empty() {
+        if self.needs_listener() {
             let listen = Listen(vec![([127, 0, 0, 1], 1883).into(), loopback_v6(1883)]);
             let mqtt = Some(MqttInputConfig { listen: Some(listen), ..Default::default() });
             self.input.push(InputConfig { mqtt, ..InputConfig::default() });

@@ -7,12 +7,12 @@ mod log;
 mod standby;
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
 use tokio::sync::watch;
 
+use crate::assembly::secrets::password;
 use crate::config::{
     self, AmqpConfig, ClientVersion, Config, InputConfig, MqttClientConfig, MqttOutputConfig,
     OutputConfig, OutputKind, ReplayConfig, ReplayFormat, SinkConfig, TlsConfig, Url,
@@ -32,7 +32,7 @@ use crate::support::tls::{self, ClientTls};
 
 pub use cluster::{access, start_group};
 pub use log::open_log;
-pub(crate) use log::{key_of_file, log_key, log_keys, log_options};
+pub(crate) use log::{log_keys, log_options};
 pub use standby::start_mirrors;
 
 /// What inputs and services are wired to.
@@ -306,31 +306,10 @@ fn url(text: Option<&str>, scheme: &str) -> anyhow::Result<Url> {
     Url::parse(text.unwrap_or_default(), scheme).map_err(anyhow::Error::msg)
 }
 
-/// The password of an environment variable or of a file.
-fn password(variable: Option<&str>, file: Option<&Path>) -> anyhow::Result<Option<String>> {
-    secret("password", variable, file)
-}
-
-/// A secret of an environment variable or of a file, whose last line end does not belong to it. `what` is
-/// how their keys begin.
-fn secret(
-    what: &str,
-    variable: Option<&str>,
-    file: Option<&Path>,
-) -> anyhow::Result<Option<String>> {
-    if let Some(name) = variable {
-        let value = std::env::var(name);
-        return value.map(Some).with_context(|| format!("{what}_env: variable {name}"));
-    }
-    let Some(file) = file else { return Ok(None) };
-    let text = tls::private::look_at(file)
-        .and_then(|()| std::fs::read_to_string(file))
-        .with_context(|| format!("{what}_file: {}", file.display()))?;
-    Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::config::read;
 

@@ -1,19 +1,23 @@
 //! Whether the files that a configuration names can be used: for `tidegate check` and before a start.
 
+use std::cell::Cell;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_node::rules::ScriptId;
 
+use super::taker::Taker;
+use super::trial::{self, Tried};
 use crate::config::check::{Finding, Findings};
 use crate::config::places::Place;
 use crate::config::{
-    Config, FarTlsConfig, LinkInputConfig, MqttClientConfig, Reading, ScriptConfig, read_and,
+    Config, FarTlsConfig, FileKind, LinkInputConfig, Reading, ScriptConfig, TlsConfig, read_and,
 };
 use crate::script::Script;
 use crate::services::operators;
 use crate::support::access::users::Users;
-use crate::support::tls::{self, Certificate, ClientFiles};
+use crate::support::tls::grpc::FleetTls;
+use crate::support::tls::{self, Certificate, ClientFiles, ServerFiles, ShownAs};
 
 /// Before this many seconds are over, a certificate should be renewed.
 const RENEW_WITHIN: i64 = 14 * 86_400;
@@ -23,58 +27,43 @@ pub fn read_with_files(text: &str) -> Reading {
     read_and(text, check)
 }
 
+/// The same for one of the commands: sections that it leaves aside are warned of.
+pub fn read_for(text: &str, taker: Taker) -> Reading {
+    let aside = taker.leaves_aside(text);
+    read_and(text, |config| [check(config), warnings(&aside)].concat())
+}
+
+/// The same for `tidegate check`: this machine's addresses, folders and secrets are tried too.
+pub fn read_here(text: &str, kind: FileKind) -> (Reading, Tried) {
+    let tried = Cell::new(Tried::default());
+    let reading = read_and(text, |config| {
+        let mut counted = Tried::default();
+        let found = trial::attempt(config, kind, &mut counted);
+        tried.set(counted);
+        [check(config), found].concat()
+    });
+    (reading, tried.get())
+}
+
+fn warnings(aside: &[(&str, String)]) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    for (section, text) in aside {
+        findings.warning(Place::section(section), text.clone());
+    }
+    findings.0
+}
+
 /// What is wrong with the files.
 fn check(config: &Config) -> Vec<Finding> {
     let mut findings = Findings::default();
-    for (index, input) in config.input.iter().enumerate() {
-        let place = Place::section("input").to(index).to("mqtt");
-        if let Some(Err(error)) =
-            input.mqtt.as_ref().and_then(|mqtt| mqtt.users.as_deref()).map(Users::read)
-        {
-            findings.error(place.to("users"), error.to_string());
-        }
-        let place = place.to("tls");
-        let Some(files) = input.mqtt.as_ref().and_then(|mqtt| mqtt.tls.as_ref()?.files()) else {
-            continue;
-        };
-        match tls::server(&files) {
-            Ok(_) => validity(&files.certificate, &place.to("certificate"), &mut findings),
-            Err(error) => findings.error(place, error.to_string()),
-        }
-    }
-    for (index, input) in config.input.iter().enumerate() {
-        let place = Place::section("input").to(index).to("mqtt_client");
-        let files = input.mqtt_client.as_ref().and_then(MqttClientConfig::tls_files);
-        far_end(files, place, &mut findings);
-    }
-    for (index, input) in config.input.iter().enumerate() {
-        let place = Place::section("input").to(index).to("link");
-        let Some(files) = input.link.as_ref().and_then(LinkInputConfig::tls_files) else {
-            continue;
-        };
-        match tls::server(&files) {
-            Ok(_) => validity(&files.certificate, &place.to("certificate"), &mut findings),
-            Err(error) => findings.error(place, error.to_string()),
-        }
-    }
+    inputs(config, &mut findings);
     for (index, output) in config.output.iter().enumerate() {
         let Some(kind) = output.kinds().next() else { continue };
         let place = Place::section("output").to(index).to(kind.name());
         far_end(kind.tls_files(), place, &mut findings);
     }
-    let section = Place::section("proxy");
-    for (index, listener) in config.proxy.listener.iter().enumerate() {
-        let place = section.to("listener").to(index).to("tls");
-        let Some(files) = listener.tls.as_ref().and_then(|tls| tls.files()) else { continue };
-        match tls::server(&files) {
-            Ok(_) => validity(&files.certificate, &place.to("certificate"), &mut findings),
-            Err(error) => findings.error(place, error.to_string()),
-        }
-    }
-    for (index, upstream) in config.proxy.upstream.iter().enumerate() {
-        let files = upstream.tls.as_ref().and_then(FarTlsConfig::files);
-        far_end(files, section.to("upstream").to(index).to("tls"), &mut findings);
-    }
+    proxy(config, &mut findings);
+    among_nodes(config, &mut findings);
     for (index, script) in config.script.iter().enumerate() {
         let files = script.tls.as_ref().and_then(FarTlsConfig::files);
         far_end(files, Place::section("script").to(index).to("tls"), &mut findings);
@@ -91,6 +80,100 @@ fn check(config: &Config) -> Vec<Finding> {
         }
     }
     findings.0
+}
+
+fn inputs(config: &Config, findings: &mut Findings) {
+    for (index, input) in config.input.iter().enumerate() {
+        let place = Place::section("input").to(index);
+        if let Some(mqtt) = &input.mqtt {
+            let place = place.to("mqtt");
+            if let Some(Err(error)) = mqtt.users.as_deref().map(Users::read) {
+                findings.error(place.to("users"), error.to_string());
+            }
+            if let Some(files) = mqtt.tls.as_ref().and_then(TlsConfig::files) {
+                listener(&files, &place.to("tls"), findings);
+            }
+        }
+        if let Some(client) = &input.mqtt_client {
+            far_end(client.tls_files(), place.to("mqtt_client"), findings);
+        }
+        if let Some(files) = input.link.as_ref().and_then(LinkInputConfig::tls_files) {
+            server_side(&files, &place.to("link"), findings);
+        }
+    }
+}
+
+fn proxy(config: &Config, findings: &mut Findings) {
+    let section = Place::section("proxy");
+    for (index, one) in config.proxy.listener.iter().enumerate() {
+        let place = section.to("listener").to(index).to("tls");
+        if let Some(files) = one.tls.as_ref().and_then(TlsConfig::files) {
+            listener(&files, &place, findings);
+        }
+    }
+    for (index, upstream) in config.proxy.upstream.iter().enumerate() {
+        let files = upstream.tls.as_ref().and_then(FarTlsConfig::files);
+        far_end(files, section.to("upstream").to(index).to("tls"), findings);
+    }
+}
+
+/// Sections whose certificates nodes show each other. Those that take the files of `[fleet]` are not told twice.
+fn among_nodes(config: &Config, findings: &mut Findings) {
+    let of_grpc = |tls: FleetTls| ServerFiles {
+        certificate: tls.certificate,
+        key: tls.key,
+        client_ca: Some(tls.ca),
+    };
+    let fleet = config.fleet.tls().filter(|_| config.fleet.is_set()).map(of_grpc);
+    let group = config.group_tls().filter(|_| !config.group.members.is_empty());
+    let mirrors = config.mirror.to.is_some() || config.mirror.listen.is_some();
+    let mirror = config.mirror_server().filter(|_| mirrors);
+    let frames = config.frames_tls().filter(|_| config.frames.is_set()).map(of_grpc);
+    let mut seen: Vec<ServerFiles> = Vec::new();
+    for (section, files) in [
+        ("fleet", fleet),
+        ("group", group.map(|(_, server)| server)),
+        ("mirror", mirror),
+        ("frames", frames),
+    ] {
+        let Some(files) = files.filter(|files| !seen.contains(files)) else { continue };
+        server_side(&files, &Place::section(section), findings);
+        seen.push(files);
+    }
+}
+
+/// A listener for strangers, whose certificate may be of another authority than theirs.
+fn listener(files: &ServerFiles, place: &Place, findings: &mut Findings) {
+    if let Err(error) = tls::server(files) {
+        return findings.error(place.clone(), error.to_string());
+    }
+    validity(&files.certificate, &place.to("certificate"), findings);
+    if let Ok(false) = tls::leads(&files.certificate, None, ShownAs::Server) {
+        let text = format!(
+            "{}: its certificates do not lead from the first to the last, so clients refuse it: put its own first, \
+             then the one that signed it, and so on",
+            files.certificate.display()
+        );
+        findings.warning(place.to("certificate"), text);
+    }
+}
+
+/// A listener for nodes that have one authority together.
+pub(super) fn server_side(files: &ServerFiles, place: &Place, findings: &mut Findings) {
+    if let Err(error) = tls::server(files) {
+        return findings.error(place.clone(), error.to_string());
+    }
+    validity(&files.certificate, &place.to("certificate"), findings);
+    let Some(ca) = &files.client_ca else { return };
+    if let Ok(false) = tls::leads(&files.certificate, Some(ca), ShownAs::Server) {
+        let text = format!(
+            "{}: not signed by an authority of {}, so others who trust only that refuse it: issue it there \
+             (`tidegate keys issue`)",
+            files.certificate.display(),
+            ca.display()
+        );
+        findings.warning(place.to("certificate"), text);
+    }
 }
 
 /// Compiles a script and lets it run its own text.

@@ -9,10 +9,9 @@ use tidegate_node::status::NodeStatus;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::assembly::cgroup;
-use crate::assembly::read_with_files;
 use crate::assembly::reload::{Change, Watch};
-use crate::assembly::{self, Assembled};
-use crate::config::{Config, Reading, read, read_file};
+use crate::assembly::{self, Assembled, Taker, read_for};
+use crate::config::{Config, read, read_file};
 use crate::observe::http::{self, Site};
 use crate::observe::status::StatusSource;
 use crate::observe::status::view::CountsView;
@@ -22,19 +21,19 @@ pub(crate) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-pub(crate) fn tell(file: &Path) -> anyhow::Result<(Reading, String)> {
-    let text = read_file(file).map_err(anyhow::Error::msg)?;
-    Ok((read_with_files(&text), text))
-}
-
-/// The configuration of a file, or the one without a file. Warnings go to standard error.
-pub(crate) fn load(file: Option<&Path>) -> anyhow::Result<Config> {
+/// The configuration of a file for a command, or the one without a file. Warnings go to standard error.
+pub(crate) fn load(file: Option<&Path>, taker: Taker) -> anyhow::Result<Config> {
     let Some(file) = file else { return Ok(read("").config) };
-    let (reading, text) = tell(file)?;
+    let text = read_file(file).map_err(anyhow::Error::msg)?;
+    taker.takes(file, &text)?;
+    let reading = read_for(&text, taker);
     let told = reading.render(&file.display().to_string(), &text);
     match reading.counts() {
         (0, _) => {
             io::stderr().write_all(told.as_bytes())?;
+            if taker == Taker::Node {
+                reading.added.iter().for_each(|added| tracing::info!("{added}"));
+            }
             Ok(reading.config)
         }
         (errors, _) => {
@@ -49,7 +48,7 @@ pub(crate) fn load(file: Option<&Path>) -> anyhow::Result<Config> {
 /// # Errors
 /// The configuration is wrong, an address cannot be bound, or an input ended with an error.
 pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
-    let config = load(file)?;
+    let config = load(file, Taker::Node)?;
     if let Some(warning) = cgroup::warning(&config.limits, cgroup::memory_max()) {
         tracing::warn!("{warning}");
     }

@@ -4,13 +4,14 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::CommandFactory;
 use tokio::runtime::Builder;
 
-use super::{Cli, Command};
+use super::{Cli, Command, ConfigArguments};
 use crate::assembly::run;
 use crate::cli::{
     calibrate, check, demo, envoy_config, fleet, keys, log, moves, orchestrate, place, plan, proxy,
-    script, top, user,
+    script, shell, top, user,
 };
 use crate::config::reference;
 use crate::observe::logs;
@@ -26,11 +27,12 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     let many = Builder::new_multi_thread;
     match cli.command {
         Command::Check(arguments) => check::check(&arguments),
-        Command::Config => {
-            write!(std::io::stdout(), "{}", reference::render())?;
-            Ok(ExitCode::SUCCESS)
+        Command::Config(ConfigArguments { minimal }) => {
+            let text = if minimal { reference::MINIMAL.into() } else { reference::render() };
+            let written = write!(std::io::stdout(), "{text}");
+            log::unless_closed(written.map(|()| ExitCode::SUCCESS).map_err(Into::into))
         }
-        Command::Run(arguments) => wait(many, run::run(arguments.config.as_deref())),
+        Command::Run(arguments) => wait(many, run::run(arguments.file.path())),
         Command::Demo(arguments) => wait(many, demo::demo(&arguments)),
         Command::Top(arguments) => wait(many, top::top(&arguments)),
         Command::Log { command } => log::log(&command),
@@ -48,6 +50,10 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Calibrate { command } => calibrate::calibrate(&command),
         Command::User { command } => user::user(&command),
         Command::Keys { command } => keys::keys(&command),
+        Command::Completions(arguments) => {
+            log::unless_closed(shell::completions(&arguments, Cli::command()))
+        }
+        Command::Man(arguments) => shell::man(&arguments, Cli::command()),
     }
 }
 

@@ -6,17 +6,29 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 
+use super::file::{OptionalFile, RequiredFile};
+
 /// Arguments of `ext-proc`.
 #[derive(Clone, Debug, Args)]
 pub struct ExtProcArguments {
     /// The configuration, with `[proxy]` sections: its listeners are where Envoy comes
-    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["listen", "script"])]
-    pub config: Option<PathBuf>,
+    #[command(flatten)]
+    pub file: OptionalFile,
     /// Without a file: where Envoy comes
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9002")]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:9002",
+        conflicts_with = "OptionalFile"
+    )]
     pub listen: SocketAddr,
     /// Without a file: a script that sees requests and responses
-    #[arg(long, value_name = "FILE", required_unless_present = "config")]
+    #[arg(
+        long,
+        value_name = "SCRIPT",
+        required_unless_present = "OptionalFile",
+        conflicts_with = "OptionalFile"
+    )]
     pub script: Option<PathBuf>,
 }
 
@@ -26,7 +38,7 @@ impl ExtProcArguments {
     /// # Errors
     /// There is no script.
     pub fn as_text(&self) -> anyhow::Result<String> {
-        let script = self.script.as_ref().context("give --script FILE, or a file with -c")?;
+        let script = self.script.as_ref().context("give --script SCRIPT, or a file")?;
         let file = script.display().to_string();
         Ok(format!(
             "[[proxy.listener]]\nlisten = \"{}\"\n[[proxy.upstream]]\nname = \"envoy\"\n\
@@ -71,9 +83,9 @@ impl Direction {
 /// Arguments of `envoy-config`.
 #[derive(Clone, Debug, Args)]
 pub struct EnvoyConfigArguments {
-    /// The configuration of `tidegate ext-proc`
-    #[arg(short, long, value_name = "FILE")]
-    pub config: PathBuf,
+    #[command(flatten)]
+    /// The configuration of `tidegate ext-proc`.
+    pub file: RequiredFile,
     /// Look at an Envoy configuration, or at manifests with parts of one, instead of writing one
     #[arg(long, value_name = "FILE")]
     pub check: Option<PathBuf>,

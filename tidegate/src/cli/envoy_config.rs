@@ -25,7 +25,7 @@ use crate::services::proxy::envoy::needs::Needs;
 /// The configuration has a mistake, or a file cannot be read.
 pub fn envoy_config(arguments: &EnvoyConfigArguments) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout().lock();
-    let config = configuration(&arguments.config)?;
+    let config = configuration(arguments.file.path())?;
     let needs = Needs::of(&config)?;
     let Some(file) = &arguments.check else {
         let text = match arguments.istio {

@@ -1,6 +1,7 @@
 //! `tidegate fleet`: what people ask an orchestrator.
 
 mod arguments;
+mod contact;
 mod explain;
 
 use std::collections::BTreeMap;
@@ -34,17 +35,13 @@ const REDIRECTIONS_MAX: usize = 3;
 /// # Errors
 /// Nobody answers, or refuses.
 pub async fn fleet(arguments: &FleetArguments) -> anyhow::Result<ExitCode> {
-    let tls = FleetTls {
-        ca: arguments.ca.clone(),
-        certificate: arguments.certificate.clone(),
-        key: arguments.key.clone(),
-    };
+    let (at, tls) = contact::whom(arguments)?;
     let text = match &arguments.command {
-        FleetCommand::Status => status(&describe(&tls, &arguments.at, None).await?),
-        FleetCommand::Grants => grants(&describe(&tls, &arguments.at, None).await?),
-        FleetCommand::Explain(asked) => explain::run(asked, &tls, &arguments.at).await?,
+        FleetCommand::Status { .. } => status(&describe(&tls, &at, None).await?),
+        FleetCommand::Grants { .. } => grants(&describe(&tls, &at, None).await?),
+        FleetCommand::Explain(asked) => explain::run(asked, &tls, &at).await?,
         FleetCommand::Drain { node, undo } => {
-            drain(&tls, &arguments.at, node, !undo).await?;
+            drain(&tls, &at, node, !undo).await?;
             format!(
                 "{node} {}\n",
                 if *undo { "takes part again" } else { "lends nothing any more" }

@@ -82,7 +82,7 @@ pub fn life(
 }
 
 /// Who reads no further, as `head` does, has what it wants.
-fn unless_closed(told: anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
+pub(super) fn unless_closed(told: anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
     match told {
         Err(error) if is_closed(&error) => Ok(ExitCode::SUCCESS),
         told => told,

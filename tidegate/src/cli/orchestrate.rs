@@ -3,11 +3,10 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use anyhow::Context;
-
-use crate::assembly::run::Signals;
+use crate::assembly::read_orchestrator_here;
+use crate::assembly::run::{Signals, count};
 use crate::cli::fleet::OrchestrateArguments;
-use crate::config::{OrchestrateConfig, read_file};
+use crate::config::{FileKind, OrchestrateConfig, read_file};
 use crate::observe::orchestrator;
 use crate::services::fleet::orchestrate::OrchestrateOptions;
 
@@ -16,17 +15,25 @@ use crate::services::fleet::orchestrate::OrchestrateOptions;
 /// # Errors
 /// The file is wrong, or an address cannot be bound.
 pub async fn orchestrate(arguments: &OrchestrateArguments) -> anyhow::Result<ExitCode> {
-    let file = &arguments.config;
+    let file = arguments.file.path();
     let text = read_file(file).map_err(anyhow::Error::msg)?;
-    let OrchestrateConfig { orchestrator: config } =
-        toml::from_str(&text).with_context(|| file.display().to_string())?;
-    let is_one_of_several = !config.etcd.is_empty();
-    let options = OrchestrateOptions::try_from(config)?;
+    let name = file.display().to_string();
+    let kind = FileKind::of(file, &text);
+    let is_ours = kind == FileKind::Orchestrator || text.trim().is_empty();
+    anyhow::ensure!(is_ours, "{name}: this is the file of {}", kind.words());
+    let reading = read_orchestrator_here(&text, None);
+    let told = reading.render(&name, &text);
+    if reading.counts().0 > 0 {
+        anyhow::bail!("{told}{name}: {}, it does not start", count(reading.counts().0, "error"));
+    }
     if arguments.check {
-        options.check()?;
-        writeln!(io::stdout(), "{}: right", file.display())?;
+        writeln!(io::stdout(), "{told}{name}: right")?;
         return Ok(ExitCode::SUCCESS);
     }
+    io::stderr().write_all(told.as_bytes())?;
+    let OrchestrateConfig { orchestrator: config } = reading.config;
+    let is_one_of_several = !config.etcd.is_empty();
+    let options = OrchestrateOptions::try_from(config)?;
     let mut signals = Signals::new()?;
     let running = orchestrator::start(options).await?;
     for address in &running.listens {

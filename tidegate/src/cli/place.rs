@@ -155,7 +155,7 @@ pub async fn place(arguments: &PlaceArguments) -> anyhow::Result<ExitCode> {
     };
     // One time to begin from, and as many as a bound must be missed in.
     let rounds = options.rounds as usize + 1;
-    let mut live = Live::new(&arguments.config, arguments.model.as_deref(), options)?;
+    let mut live = Live::new(arguments.file.path(), arguments.model.as_deref(), options)?;
     live.is_dry = arguments.dry_run;
     let mut signals = Signals::new()?;
     let mut told = BTreeSet::new();

@@ -28,7 +28,7 @@ use self::read::{Fleet, InForce};
 /// # Errors
 /// A file cannot be read or says what cannot be, a method has no such name or gave up.
 pub fn plan(arguments: &PlanArguments) -> anyhow::Result<ExitCode> {
-    let fleet = read::fleet(&arguments.file)?;
+    let fleet = read::fleet(arguments.file.path())?;
     let current = arguments.current.as_deref().map(read::in_force).transpose()?;
     let planned = make(&fleet, current.as_ref(), arguments)?;
     let told = if arguments.json {
@@ -38,6 +38,14 @@ pub fn plan(arguments: &PlanArguments) -> anyhow::Result<ExitCode> {
     };
     io::stdout().write_all(told.as_bytes())?;
     Ok(if planned.is_whole() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether a file of topics and nodes can be read.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check(file: &Path) -> Result<(), String> {
+    read::fleet(file).map(drop).map_err(|error| format!("{error:#}"))
 }
 
 /// Which topic a plan has at which node, in the order of the file.

@@ -11,9 +11,9 @@ use tokio::task::LocalSet;
 
 pub(super) use self::arguments::PROXY_HELP;
 pub use self::arguments::ProxyArguments;
-use crate::assembly::read_with_files;
 use crate::assembly::reload::{Watch, in_place};
 use crate::assembly::run::{Signals, fates, load};
+use crate::assembly::{Taker, read_with_files};
 use crate::cli::envoy::ExtProcArguments;
 use crate::config::{Config, ScriptConfig, read, read_file};
 use crate::observe::http::{self, Site};
@@ -27,7 +27,7 @@ use crate::services::proxy::{Guest, Hall, specs, start};
 /// # Errors
 /// The configuration is wrong, or an address cannot be bound.
 pub fn proxy(arguments: &ProxyArguments) -> anyhow::Result<ExitCode> {
-    let file = arguments.config.as_deref();
+    let file = arguments.file.path();
     on_one_thread(configuration(file, || arguments.as_text())?, file, Guest::Client)
 }
 
@@ -36,7 +36,7 @@ pub fn proxy(arguments: &ProxyArguments) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// As [`proxy`].
 pub fn ext_proc(arguments: &ExtProcArguments) -> anyhow::Result<ExitCode> {
-    let file = arguments.config.as_deref();
+    let file = arguments.file.path();
     let config = configuration(file, || arguments.as_text())?;
     for upstream in &config.proxy.upstream {
         anyhow::ensure!(
@@ -65,7 +65,7 @@ fn configuration(
     as_text: impl FnOnce() -> anyhow::Result<String>,
 ) -> anyhow::Result<Config> {
     if file.is_some() {
-        let config = load(file)?;
+        let config = load(file, Taker::Proxy)?;
         anyhow::ensure!(
             !config.proxy.listener.is_empty() && !config.proxy.upstream.is_empty(),
             "no [[proxy.listener]] or no [[proxy.upstream]] in it: see `tidegate config`"

@@ -1,15 +1,15 @@
 //! `tidegate run`: a node, until it is told to stop.
 
-use std::path::PathBuf;
-
 use clap::Args;
+
+use super::file::OptionalFile;
 
 /// Arguments of `run`.
 #[derive(Clone, Debug, Args)]
 pub struct RunArguments {
-    /// The configuration; see `tidegate config`
-    #[arg(short, long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    #[command(flatten)]
+    /// The configuration.
+    pub file: OptionalFile,
 }
 
 pub(super) const RUN_HELP: &str = "\

@@ -39,10 +39,12 @@ const CALLS: usize = 200;
 pub fn script(command: &ScriptCommand) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     match command {
-        ScriptCommand::Test(arguments) => test(arguments, &mut out)?,
-        ScriptCommand::Bench(arguments) => bench(arguments, &mut out)?,
+        ScriptCommand::Test(arguments) => {
+            let is_sound = test(arguments, &mut out)?;
+            Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        ScriptCommand::Bench(arguments) => bench(arguments, &mut out).map(|()| ExitCode::SUCCESS),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn spec(arguments: &ScriptArguments) -> anyhow::Result<ScriptSpec> {
@@ -72,15 +74,18 @@ struct Outcome {
     offered: u64,
 }
 
-fn test(arguments: &TestArguments, out: &mut impl Write) -> anyhow::Result<()> {
+/// Plays the trace; answers whether no call failed.
+fn test(arguments: &TestArguments, out: &mut impl Write) -> anyhow::Result<bool> {
     let spec = Arc::new(spec(&arguments.script)?);
     let records = trace(arguments)?;
     let with = play(arguments, &[spec], &records, (!arguments.summary).then_some(&mut *out))?;
     let without = play(arguments, &[], &records, None::<&mut Vec<u8>>)?;
     let script = with.rehearsal.scripts.get(tidegate_node::rules::ScriptId(0));
+    let mut is_sound = true;
     if let Some(script) = script {
         let counts = script.counts();
         let failed = counts.too_long + counts.too_large + counts.wrong;
+        is_sound = failed == 0;
         writeln!(out, "calls {}, failed {failed}, left out {}", counts.runs, counts.unadapted)?;
         if let Some(failure) = script.last_failure() {
             writeln!(out, "last failure: {failure}")?;
@@ -100,7 +105,7 @@ fn test(arguments: &TestArguments, out: &mut impl Write) -> anyhow::Result<()> {
     )?;
     summary("with the script", &with, out)?;
     summary("without", &without, out)?;
-    Ok(())
+    Ok(is_sound)
 }
 
 fn trace(arguments: &TestArguments) -> anyhow::Result<Vec<Recorded>> {
@@ -307,7 +312,7 @@ mod tests {
         };
         let mut out = Vec::new();
         match &command {
-            ScriptCommand::Test(arguments) => test(arguments, &mut out).unwrap(),
+            ScriptCommand::Test(arguments) => drop(test(arguments, &mut out).unwrap()),
             ScriptCommand::Bench(arguments) => bench(arguments, &mut out).unwrap(),
         }
         String::from_utf8(out).unwrap()
@@ -344,6 +349,27 @@ mod tests {
         assert!(told.contains("  by edge: 2"), "{told}");
         assert!(told.contains("without                  6         6         0"), "{told}");
         assert_eq!(told, play(), "the same each time");
+        std::fs::remove_file(trace).unwrap();
+    }
+
+    #[test]
+    fn a_trace_whose_calls_fail_fails() {
+        let trace = trace_file("script-fails");
+        let script =
+            std::env::temp_dir().join(format!("tidegate-fails-{}.luau", std::process::id()));
+        let code = |text: &str| {
+            std::fs::write(&script, text).unwrap();
+            let path = script.display().to_string();
+            let all = ["tidegate", "script", "test", &path, "--trace", &trace, "--topic", "a"];
+            let Command::Script { command } = Cli::try_parse_from(all).unwrap().command else {
+                panic!("not this command");
+            };
+            let ScriptCommand::Test(arguments) = &command else { panic!("not this command") };
+            test(arguments, &mut Vec::new()).unwrap()
+        };
+        assert!(code("function on_message(h)\nend\n"));
+        assert!(!code("function on_message(h)\n  error(\"wrong\")\nend\n"));
+        std::fs::remove_file(script).unwrap();
         std::fs::remove_file(trace).unwrap();
     }
 

@@ -19,14 +19,13 @@ mod scripts;
 mod security;
 mod streams;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use tidegate_types::limits::OUTPUTS_MAX;
 use tidegate_types::units::Size;
 
 use super::places::{Place, Severity};
-use super::{Config, Law, OutputConfig, OutputKind};
+use super::{Config, FileKind, Law, OutputConfig, OutputKind};
 
 /// A mistake of meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -329,15 +328,8 @@ fn uplinks(config: &Config, findings: &mut Findings) {
     }
 }
 
-/// No two listeners on one address.
+/// No two listeners of one file on one address, and none on an address that another one covers.
 fn listeners(config: &Config, findings: &mut Findings) {
-    let mut seen: Vec<SocketAddr> = Vec::new();
-    let mut listen = |address: &SocketAddr, place: Place, findings: &mut Findings| {
-        if address.port() != 0 && seen.contains(address) {
-            findings.error(place, format!("{address} is listened on already: choose another port"));
-        }
-        seen.push(*address);
-    };
     let http = &config.http;
     for (key, period) in [
         ("header_timeout", http.header_timeout),
@@ -349,22 +341,19 @@ fn listeners(config: &Config, findings: &mut Findings) {
             findings.error(Place::section("http").to(key), text);
         }
     }
-    for address in &http.listen.0 {
-        listen(address, Place::section("http").to("listen"), findings);
-    }
-    for (index, input) in config.input.iter().enumerate() {
-        let place = Place::section("input").to(index);
-        for address in input.mqtt.iter().flat_map(|mqtt| &mqtt.listen).flat_map(|list| &list.0) {
-            listen(address, place.to("mqtt").to("listen"), findings);
-        }
-        for address in input.link.iter().flat_map(|link| &link.listen).flat_map(|list| &list.0) {
-            listen(address, place.to("link").to("listen"), findings);
-        }
-    }
-    for (index, listener) in config.proxy.listener.iter().enumerate() {
-        let place = Place::section("proxy").to("listener").to(index);
-        for address in listener.listen.iter().flat_map(|list| &list.0) {
-            listen(address, place.to("listen"), findings);
-        }
+    let all = config.listening(FileKind::NodeAndProxy);
+    for (index, listening) in all.iter().enumerate() {
+        let Some(before) = all[..index].iter().find(|before| before.excludes(listening)) else {
+            continue;
+        };
+        let (address, other) = (listening.address, before.address);
+        let text = match address == other {
+            true => format!("{address} is listened on already: choose another port"),
+            false => format!(
+                "{address} and {other} ({}) take the same port: choose another one, or keep the wider address",
+                before.place
+            ),
+        };
+        findings.error(listening.place.clone(), text);
     }
 }

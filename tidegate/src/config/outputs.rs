@@ -8,7 +8,7 @@ use tidegate_types::units::Size;
 
 use super::LinkOutputConfig;
 use super::units::{ByteSize, OutputRate};
-use crate::support::tls::ClientFiles;
+use crate::support::tls::{ClientFiles, system_bundle};
 
 /// Records sent and not confirmed at once where the configuration does not say: enough to fill a
 /// broker's confirm window, few enough that a lost connection sends little twice.
@@ -81,10 +81,10 @@ pub struct TlsKeys<'a> {
 }
 
 impl TlsKeys<'_> {
-    /// The files, if `url` wants TLS and those that it needs are given.
+    /// The files, if `url` wants TLS. Where no authority is given, those that the system trusts count.
     pub fn files(self, url: &Url) -> Option<ClientFiles> {
         let own = self.certificate.cloned().zip(self.key.cloned());
-        url.tls.then_some(ClientFiles { ca: self.ca?.clone(), own })
+        url.tls.then(|| ClientFiles { ca: self.ca.cloned().unwrap_or_else(system_bundle), own })
     }
 }
 

@@ -111,7 +111,9 @@ impl Diagnostic {
         out.push_str(&self.text);
         out.push('\n');
         let shown = source.lines().nth(line - 1).unwrap_or_default();
-        if column <= EXCERPT_MAX && !shown.trim().is_empty() {
+        // A key that the text leaves out stands nowhere.
+        let is_left_out = self.span == (0..0) && !self.field.is_empty();
+        if column <= EXCERPT_MAX && !shown.trim().is_empty() && !is_left_out {
             let excerpt: String = shown.chars().take(EXCERPT_MAX).map(printable).collect();
             let under = self.underlined(
                 source,
@@ -156,6 +158,11 @@ impl<'t> Document<'t> {
     pub(super) fn parse(text: &'t str) -> (Document<'t>, Vec<toml::de::Error>) {
         let (root, errors) = DeTable::parse_recoverable(text);
         (Document { root }, errors)
+    }
+
+    /// Whether the root has a key.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.root.get_ref().get(key).is_some()
     }
 
     /// Makes a value of it.

@@ -7,6 +7,8 @@
 
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
+
 use super::Config;
 use super::check::{Finding, check};
 use super::nearest::{nearest, suggest};
@@ -35,14 +37,16 @@ const TABLES: [&str; 12] = [
 
 /// What was read.
 #[derive(Clone, Debug)]
-pub struct Reading {
+pub struct Reading<C = Config> {
     /// The configuration, every missing section filled in; with errors, what could be understood.
-    pub config: Config,
+    pub config: C,
     /// What is wrong, in the order of the text.
     pub diagnostics: Vec<Diagnostic>,
+    /// What a node does that the text does not say, and how to say otherwise.
+    pub added: Vec<&'static str>,
 }
 
-impl Reading {
+impl<C> Reading<C> {
     /// How many findings are errors, and how many warnings.
     pub fn counts(&self) -> (usize, usize) {
         let errors = self.diagnostics.iter().filter(|found| found.severity == Severity::Error);
@@ -84,16 +88,27 @@ pub fn read(text: &str) -> Reading {
 
 /// The same; `also` looks for more in what was read.
 pub(crate) fn read_and(text: &str, also: impl Fn(&Config) -> Vec<Finding>) -> Reading {
+    let mut findings = |config: &Config| [check(config), also(config)].concat();
+    let reading = read_tree(text, &TABLES, &mut findings);
+    let added = reading.config.added();
+    Reading { config: reading.config.completed(), added, diagnostics: reading.diagnostics }
+}
+
+/// Reads a tree of any kind, with the keys whose value is a table; `check` finds what is wrong with its meaning.
+pub(crate) fn read_tree<C: DeserializeOwned + Default>(
+    text: &str,
+    tables: &[&str],
+    check: &mut dyn FnMut(&C) -> Vec<Finding>,
+) -> Reading<C> {
     let (mut document, syntax) = Document::parse(text);
     let mut diagnostics: Vec<Diagnostic> =
         syntax.iter().take(DIAGNOSTICS_MAX).map(|error| explain_syntax(error, text)).collect();
     // What follows on the same line is mostly the parser's search for its way back.
     diagnostics.dedup_by_key(|found| position(text, found.span.start).0);
     let original = document.clone();
-    let (config, broken) = deserialize(&mut document, text, &mut diagnostics);
+    let (config, broken) = deserialize(&mut document, text, tables, &mut diagnostics);
     if syntax.is_empty() {
-        let findings = check(&config).into_iter().chain(also(&config));
-        let sound = findings.filter(|finding| !follows(finding, &broken));
+        let sound = check(&config).into_iter().filter(|finding| !follows(finding, &broken));
         diagnostics.extend(sound.take(DIAGNOSTICS_MAX).map(|finding| Diagnostic {
             severity: finding.severity,
             span: original.span(&finding.place),
@@ -103,20 +118,21 @@ pub(crate) fn read_and(text: &str, also: impl Fn(&Config) -> Vec<Finding>) -> Re
     }
     diagnostics.sort_by_key(|found| (found.span.start, found.severity));
     diagnostics.truncate(DIAGNOSTICS_MAX);
-    Reading { config: config.completed(), diagnostics }
+    Reading { config, diagnostics, added: Vec::new() }
 }
 
 /// Reads the tree, taking out what serde refuses; returns the places of what was taken out.
-fn deserialize(
+fn deserialize<C: DeserializeOwned + Default>(
     document: &mut Document<'_>,
     text: &str,
+    tables: &[&str],
     diagnostics: &mut Vec<Diagnostic>,
-) -> (Config, Vec<Place>) {
+) -> (C, Vec<Place>) {
     let line = |at: usize| position(text, at).0;
     let bad_lines: Vec<usize> = diagnostics.iter().map(|found| line(found.span.start)).collect();
     let mut broken = Vec::new();
     // Serde would take a list for a table, its fields in order.
-    while let Some((place, span)) = document.list_for_table(&TABLES) {
+    while let Some((place, span)) = document.list_for_table(tables) {
         document.remove(&span);
         let (field, text) =
             (place.to_string(), "a list is not what belongs here: expected a table");
@@ -124,7 +140,7 @@ fn deserialize(
         broken.push(place);
     }
     loop {
-        let error = match document.deserialize::<Config>() {
+        let error = match document.deserialize::<C>() {
             Ok(config) => return (config, broken),
             Err(error) => error,
         };
@@ -137,7 +153,7 @@ fn deserialize(
         }
         match place {
             Some(place) => broken.push(place),
-            None => return (Config::default(), vec![Place::default()]),
+            None => return (C::default(), vec![Place::default()]),
         }
     }
 }

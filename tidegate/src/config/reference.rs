@@ -3,6 +3,7 @@
 //!
 //! Defaults are written from the default values themselves, so that the text cannot drift from them.
 
+mod file;
 mod frames;
 mod group;
 mod http;
@@ -13,16 +14,45 @@ mod outputs;
 mod proxy;
 mod scripts;
 
-use std::fmt::Write;
-
+use self::file::{File, Samples, quoted};
 use super::{Config, LogConfig, MirrorConfig, NodeConfig, StreamConfig};
 
-/// The whole file. It is a right configuration.
+/// A node to begin with: `tidegate config --minimal` prints it.
+pub const MINIMAL: &str = "\
+# A node: MQTT clients of this machine publish, alarms go before all else, and every record ends in a file.
+# All keys: tidegate config. What is wrong with a file: tidegate check FILE. Run it: tidegate run FILE.
+[node]
+name = \"gate-7\"
+
+[[input]]
+mqtt.listen = \"127.0.0.1:1883\"
+
+[[stream]]
+topics = [\"alarms/#\"]
+latency = \"50ms\"
+
+# What no [[stream]] matches goes to the first output, within a second.
+[[output]]
+name = \"files\"
+sink.directory = \"tidegate-data\"
+";
+
+/// The file as it is printed: it means what an empty one means, and samples are commented out.
 pub fn render() -> String {
-    let mut file = File(String::new());
+    write(Samples::Commented)
+}
+
+/// The file with its samples in force. It is a right configuration, too.
+pub fn with_samples() -> String {
+    write(Samples::InForce)
+}
+
+fn write(samples: Samples) -> String {
+    let mut file = File::new(samples);
     file.prose(
         "Tidegate: every key of a configuration, with its default where it has one.\n\
-         A section that is left out has a default that works; an empty file is a node on loopback.\n\
+         What is in force by default stands as it is. What begins with # and no blank is a sample: take the # away,\n\
+         and that of its section's head. What is left out has a default that works; an empty file is a node.\n\
          Units stand in the values: \"50ms\" (ns us ms s m h d), \"18mbit\" (bit kbit mbit gbit, per\n\
          second), \"16MiB\" (B KiB MiB GiB, or kB MB GB).\n\
          Check a file with: tidegate check FILE",
@@ -43,13 +73,13 @@ pub fn render() -> String {
     fleet(&mut file);
     proxy::proxy(&mut file);
     frames::frames(&mut file);
-    file.0
+    file.text()
 }
 
 fn node(file: &mut File) {
     let NodeConfig { scheduler: _, stop_timeout, .. } = NodeConfig::default();
-    file.section("[node]", "The node itself.");
-    file.key(
+    file.standing("[node]", "The node itself.");
+    file.example(
         "name",
         "\"gate-7\"",
         "Its name in every record's identity. Default: the host's name.",
@@ -76,7 +106,7 @@ fn node(file: &mut File) {
 }
 
 fn classes(file: &mut File) {
-    file.section(
+    file.standing(
         "[[class]]",
         "A named latency bound, most urgent first; streams with a bound up to it belong to it.\n\
          Default: these three.",
@@ -85,7 +115,7 @@ fn classes(file: &mut File) {
     for (index, class) in defaults.iter().enumerate() {
         let (name, latency) = (class.name.clone(), class.latency);
         if index > 0 {
-            file.section("[[class]]", "");
+            file.standing("[[class]]", "");
         }
         let help = |text: &'static str| if index == 0 { text } else { "" };
         file.key(
@@ -98,18 +128,18 @@ fn classes(file: &mut File) {
             &quoted(latency.unwrap_or_default()),
             help("Bound on residence: arrival to the last byte on the wire. Required."),
         );
+        let share = |share: Option<f64>| share.unwrap_or_default().to_string();
+        file.key(
+            "min_share",
+            &share(class.min_share),
+            help("Part of the uplink that is its own while it has a backlog. Together at most 1."),
+        );
+        file.key(
+            "late_share",
+            &share(class.late_share),
+            help("Part of its service that late records get while live ones wait too."),
+        );
         if index == 0 {
-            let share = |share: Option<f64>| share.unwrap_or_default().to_string();
-            file.key(
-                "min_share",
-                &share(class.min_share),
-                "Part of the uplink that is its own while it has a backlog. Together at most 1.",
-            );
-            file.key(
-                "late_share",
-                &share(class.late_share),
-                "Part of its service that late records get while live ones wait too.",
-            );
             file.note("cap", "\"10mbit\"", "Never more than this. Default: no cap.");
         }
     }
@@ -322,50 +352,6 @@ fn fleet(file: &mut File) {
     file.section("[[fleet.peer]]", "A neighbour: it may carry records for us, and we for it.");
     file.key("name", "\"gate-8\"", "Its name, as in its certificate. Required.");
     file.key("to", "\"gate-8.example:7444\"", "Host and port of its [fleet] listen. Required.");
-}
-
-fn quoted(value: impl std::fmt::Display) -> String {
-    format!("\"{value}\"")
-}
-
-/// The file in the making.
-struct File(String);
-
-impl File {
-    fn prose(&mut self, text: &str) {
-        for line in text.lines().filter(|line| !line.is_empty()) {
-            let _ = writeln!(self.0, "# {line}");
-        }
-    }
-
-    fn section(&mut self, header: &str, help: &str) {
-        self.0.push('\n');
-        self.prose(help);
-        let _ = writeln!(self.0, "{header}");
-    }
-
-    /// A section that is no default.
-    fn commented_section(&mut self, header: &str, help: &str) {
-        self.0.push('\n');
-        self.prose(help);
-        let _ = writeln!(self.0, "# {header}");
-    }
-
-    /// A table inside a section; its keys are dotted.
-    fn table(&mut self, name: &str, help: &str) {
-        let _ = writeln!(self.0, "# --- {name}: {help}");
-    }
-
-    fn key(&mut self, name: &str, value: &str, help: &str) {
-        self.prose(help);
-        let _ = writeln!(self.0, "{name} = {value}");
-    }
-
-    /// A key that cannot stand beside the others, or has no default.
-    fn note(&mut self, name: &str, value: &str, help: &str) {
-        self.prose(help);
-        let _ = writeln!(self.0, "# {name} = {value}");
-    }
 }
 
 #[cfg(test)]

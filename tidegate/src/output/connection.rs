@@ -247,6 +247,9 @@ impl<'a, P: Protocol> Connection<'a, P> {
     }
 
     async fn report(&mut self, verdicts: Verdicts) -> Result<(), End> {
+        for words in &verdicts.told {
+            tracing::warn!(output = %self.lane.output, "{words}");
+        }
         if !verdicts.confirmed.is_empty() {
             self.holds.reset();
             self.has_confirmed = true;

@@ -55,6 +55,8 @@ pub struct Verdicts {
     pub confirmed: Vec<DeliveryId>,
     /// It will not take these.
     pub refused: Vec<(DeliveryId, Refusal)>,
+    /// What an operator should hear of it, in the far end's words; told with the output's name.
+    pub told: Vec<String>,
 }
 
 /// A client's side of a protocol over one connection.

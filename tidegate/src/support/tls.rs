@@ -5,8 +5,10 @@
 
 pub mod authority;
 mod certificate;
+mod chain;
 pub(crate) mod grpc;
 pub(crate) mod private;
+mod roots;
 mod stream;
 mod trust;
 
@@ -20,6 +22,8 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 pub use self::certificate::{Certificate, CertificateError, Role};
+pub use self::chain::{ShownAs, leads};
+pub use self::roots::system_bundle;
 pub use self::stream::Stream;
 pub use self::trust::{Trust, Untrusted};
 
@@ -264,6 +268,9 @@ fn identity(
 
 /// The authorities of a file.
 fn authorities(file: &Path) -> Result<RootCertStore, TlsError> {
+    if *file == *system_bundle() {
+        return roots::of_system(file);
+    }
     let mut roots = RootCertStore::empty();
     for (place, certificate) in certificates(file)?.into_iter().enumerate() {
         roots.add(certificate).map_err(|error| TlsError::Certificate {

@@ -26,19 +26,24 @@ fn told(output: &Output) -> (i32, String, String) {
 #[test]
 fn check_tells_by_its_exit_code() {
     let right = file("right.toml", b"[node]\nname = \"gate-7\"\n");
+    let added = "added, as there is no [[input]]: a listener for MQTT clients at 127.0.0.1:1883 and [::1]:1883\n\
+                 added, as there is no [[output]]: a sink that writes to ./tidegate-data\n";
     let sink = "output sink confirms a record when its line is synced to this machine's disk\n";
-    let out = format!("right.toml: right\n{sink}");
-    assert_eq!(told(&tidegate(&["check", &right])), (0, out, "".into()));
+    let out = format!("right.toml: right: a node (tidegate run)\n{added}{sink}");
+    assert_eq!(told(&tidegate(&["check", "--text-only", &right])), (0, out, "".into()));
 
     let hidden = file("hidden.toml", b"[[stream]]\n[[stream]]\ntopics = [\"a\"]\n");
-    let (code, out, _) = told(&tidegate(&["check", &hidden]));
+    let (code, out, _) = told(&tidegate(&["check", "--text-only", &hidden]));
     assert_eq!(code, 0);
-    assert!(out.ends_with(&format!("hidden.toml: right, with 1 warning\n{sink}")), "{out}");
+    let verdict =
+        format!("hidden.toml: right, with 1 warning: a node (tidegate run)\n{added}{sink}");
+    assert!(out.ends_with(&verdict), "{out}");
+    assert_eq!(told(&tidegate(&["check", "--text-only", "--strict", &hidden])).0, 1);
 
     let outputs = b"[[output]]\namqp = { url = \"amqp://a\", persistent = false }\n\
         [[output]]\nmqtt = { url = \"mqtt://a\" }\n\
         [[output]]\nname = \"away\"\nsink = { discard = true }\n";
-    let (_, out, _) = told(&tidegate(&["check", &file("outputs.toml", outputs)]));
+    let (_, out, _) = told(&tidegate(&["check", "--text-only", &file("outputs.toml", outputs)]));
     let said = [
         "output amqp confirms a record when the broker confirms it: in its memory\n",
         "output mqtt confirms a record when the broker acknowledges it: in its memory or on disk",
@@ -47,13 +52,13 @@ fn check_tells_by_its_exit_code() {
     assert!(said.iter().all(|line| out.contains(line)), "{out}");
 
     let wrong = file("wrong.toml", b"nod = 1\n[http]\nlisten = 7070\n");
-    let (code, out, _) = told(&tidegate(&["check", &wrong]));
+    let (code, out, _) = told(&tidegate(&["check", "--text-only", &wrong]));
     assert_eq!(code, 1);
     assert!(
         out.contains("wrong.toml:1:1: error: unknown key \"nod\": did you mean \"node\"?"),
         "{out}"
     );
-    assert!(out.ends_with("wrong.toml: 2 errors\n"), "{out}");
+    assert!(out.contains("wrong.toml: 2 errors: a node"), "{out}");
 }
 
 #[test]
@@ -133,8 +138,8 @@ fn keys_and_users_make_a_secure_node() {
     assert_eq!(add(b"\n").0, 1);
     assert_eq!(told(&tidegate(&["user", "list", "users"])).1, "plc-7\n");
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/secure-node.toml");
-    let (code, out, _) = told(&tidegate(&["check", example]));
-    assert!(code == 0 && out.contains("secure-node.toml: right\n"), "{out}");
+    let (code, out, _) = told(&tidegate(&["check", "--json", example]));
+    assert!(code == 0 && out.contains("\"errors\":0"), "{out}");
     assert_eq!(told(&tidegate(&["user", "remove", "users", "plc-7"])).0, 0);
     assert_eq!(told(&tidegate(&["user", "remove", "users", "plc-7"])).0, 1);
     std::fs::write(folder.join("pki/node.key"), "nothing").unwrap();

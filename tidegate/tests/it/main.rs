@@ -6,6 +6,7 @@
 mod backlog;
 mod check;
 mod cli;
+mod command_line;
 mod corpus;
 mod disk;
 mod documents;

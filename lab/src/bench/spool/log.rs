@@ -30,7 +30,7 @@ pub(super) async fn run(folder: &Path, group: usize, time: Duration) -> anyhow::
         commit_delay: Duration::ZERO,
         standby: false,
     };
-    let opened = spool::open(&options, "bench").await?;
+    let opened = log_store::open(&options, "bench").await?;
     let name = LogName {
         node: "bench".into(),
         incarnation: opened.incarnation,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use bytes::Bytes;
 use tidegate::node::contract::{Notice, Source};
-use tidegate::{assemble, config};
+use tidegate::{assembly, config};
 use tidegate_types::record::{Offered, Properties, Token};
 
 use super::AHEAD;
@@ -34,7 +34,7 @@ pub(super) async fn run(
     let reading = config::read(&text);
     let told = reading.render("bench", &text);
     anyhow::ensure!(told.is_empty(), "{told}");
-    let node = assemble::start(&reading.config.completed()).await?;
+    let node = assembly::start(&reading.config.completed()).await?;
     let intake = node.running.intake.clone();
     let mut source = intake.open("bench".into()).await.ok().context("the node is gone")?;
     let rate = offer(&mut source, group as u64, time).await;

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use tidegate_cluster::place::model::Dispatch;
 
+use crate::cli::file::RequiredFile;
+
 /// What can be calibrated.
 #[derive(Clone, Debug, Subcommand)]
 pub enum CalibrateCommand {
@@ -22,9 +24,9 @@ pub enum CalibrateCommand {
 /// Arguments of `calibrate channel`.
 #[derive(Clone, Debug, Args)]
 pub struct ChannelArguments {
-    /// Configuration of the camera node, which may be running
-    #[arg(value_name = "FILE")]
-    pub config: PathBuf,
+    #[command(flatten)]
+    /// Configuration of the camera node, which may be running.
+    pub file: RequiredFile,
     /// The link, by the name of its `[[output]]`; that of `[frames] to` if left out
     #[arg(long, value_name = "NAME")]
     pub output: Option<String>,

@@ -19,7 +19,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use crate::assembly::Taker;
 use crate::assembly::drivers::link_options;
+use crate::assembly::run::load;
 use crate::cli::calibrate::ChannelArguments;
 use crate::config::{Config, OutputConfig};
 use crate::link::dial::{Dialer, Peer};
@@ -42,7 +44,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Measures, prints and writes.
 pub(super) fn channel(arguments: &ChannelArguments) -> anyhow::Result<()> {
-    let config = crate::assembly::run::load(Some(&arguments.config))?.completed();
+    let config = load(Some(arguments.file.path()), Taker::Node)?.completed();
     let output = chosen(&config, arguments.output.as_deref())?;
     let (name, options) = (output.label().to_owned(), link_options(output, &config)?);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -36,7 +36,7 @@ metadata:
 data:
 "
     );
-    let own = std::fs::read_to_string(&arguments.config)?;
+    let own = std::fs::read_to_string(arguments.file.path())?;
     let mut files: Vec<(String, String)> = Vec::new();
     let mut moved = own;
     for file in config.script.iter().flat_map(|script| script.files()) {

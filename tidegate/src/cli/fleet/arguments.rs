@@ -4,15 +4,16 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use crate::cli::file::RequiredFile;
 use crate::cli::log::LogPlace;
 
 /// Arguments of `orchestrate`.
 #[derive(Clone, Debug, Args)]
 pub struct OrchestrateArguments {
-    /// Its configuration
-    #[arg(short, long, value_name = "FILE")]
-    pub config: PathBuf,
-    /// Only tell whether the configuration is right
+    #[command(flatten)]
+    /// Its configuration.
+    pub file: RequiredFile,
+    /// Only tell whether the configuration is right, as `tidegate check` does
     #[arg(long)]
     pub check: bool,
 }
@@ -48,18 +49,21 @@ authority.";
 /// Arguments of `fleet`.
 #[derive(Clone, Debug, Args)]
 pub struct FleetArguments {
-    /// The orchestrator
-    #[arg(long, value_name = "HOST:PORT", global = true, default_value = "localhost:7400")]
-    pub at: String,
-    /// Authorities that signed its certificate
-    #[arg(long, value_name = "FILE", global = true, default_value = "/etc/tidegate/pki/ca.pem")]
-    pub ca: PathBuf,
-    /// Your certificate
-    #[arg(long, value_name = "FILE", global = true, default_value = "/etc/tidegate/pki/ops.pem")]
-    pub certificate: PathBuf,
-    /// Its key
-    #[arg(long, value_name = "FILE", global = true, default_value = "/etc/tidegate/pki/ops.key")]
-    pub key: PathBuf,
+    /// The file of a node of the fleet or of an orchestrator, which says the next four
+    #[arg(short, long, value_name = "FILE", global = true)]
+    pub config: Option<PathBuf>,
+    /// The orchestrator [default: the first that the file names, or localhost:7400]
+    #[arg(long, value_name = "HOST:PORT", global = true)]
+    pub at: Option<String>,
+    /// Authorities that signed its certificate [default: the file's, or /etc/tidegate/pki/ca.pem]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub ca: Option<PathBuf>,
+    /// Your certificate [default: the file's, or /etc/tidegate/pki/ops.pem]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub certificate: Option<PathBuf>,
+    /// Its key [default: the file's, or /etc/tidegate/pki/ops.key]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub key: Option<PathBuf>,
     #[command(subcommand)]
     /// What to ask.
     pub command: FleetCommand,
@@ -69,9 +73,17 @@ pub struct FleetArguments {
 #[derive(Clone, Debug, Subcommand)]
 pub enum FleetCommand {
     /// Every node: what its uplink carries, what it wants, lends and borrows
-    Status,
+    Status {
+        /// The same as -c
+        #[arg(value_name = "FILE", conflicts_with = "config")]
+        file: Option<PathBuf>,
+    },
     /// Every grant, and what is carried of it
-    Grants,
+    Grants {
+        /// The same as -c
+        #[arg(value_name = "FILE", conflicts_with = "config")]
+        file: Option<PathBuf>,
+    },
     /// Why a node borrows and lends what it does, or why a record went by a neighbour
     Explain(ExplainFleetArguments),
     /// Let a node lend nothing, and its borrowers leave it: before maintenance
@@ -101,6 +113,7 @@ pub struct ExplainFleetArguments {
 pub(in crate::cli) const FLEET_HELP: &str = "\
 Examples:
   tidegate fleet status --at orch-1.example:7400   any orchestrator: it names the leader
+  tidegate fleet status node.toml        where and as whom a node asks
   tidegate fleet explain gate-3          why its records go where they go
   tidegate fleet explain gate-3/1c9f5a0be7d20c11/12/345 -c node.toml
                                          why this one went by a neighbour: on its node

@@ -50,8 +50,13 @@ pub struct LogPlace {
 /// Arguments of `log ls`.
 #[derive(Clone, Debug, Args)]
 pub struct LsArguments {
-    /// The folder of the log
-    #[arg(required_unless_present = "config", conflicts_with = "config")]
+    /// The folder of the log, or a configuration whose `[log]` says it
+    #[arg(
+        value_name = "FOLDER|FILE",
+        required_unless_present = "config",
+        conflicts_with = "config",
+        help = "The folder of the log, or a configuration whose [log] says it"
+    )]
     pub folder: Option<PathBuf>,
     #[command(flatten)]
     /// Which log.
@@ -64,8 +69,13 @@ pub struct LsArguments {
 /// Arguments of `log verify`.
 #[derive(Clone, Debug, Args)]
 pub struct VerifyArguments {
-    /// The folder of the log
-    #[arg(required_unless_present = "config", conflicts_with = "config")]
+    /// The folder of the log, or a configuration whose `[log]` says it
+    #[arg(
+        value_name = "FOLDER|FILE",
+        required_unless_present = "config",
+        conflicts_with = "config",
+        help = "The folder of the log, or a configuration whose [log] says it"
+    )]
     pub folder: Option<PathBuf>,
     #[command(flatten)]
     /// Which log.
@@ -75,8 +85,13 @@ pub struct VerifyArguments {
 /// Arguments of `log cat`.
 #[derive(Clone, Debug, Args)]
 pub struct CatArguments {
-    /// The folder of the log
-    #[arg(required_unless_present = "config", conflicts_with = "config")]
+    /// The folder of the log, or a configuration whose `[log]` says it
+    #[arg(
+        value_name = "FOLDER|FILE",
+        required_unless_present = "config",
+        conflicts_with = "config",
+        help = "The folder of the log, or a configuration whose [log] says it"
+    )]
     pub folder: Option<PathBuf>,
     #[command(flatten)]
     /// Which log.
@@ -95,8 +110,13 @@ pub struct CatArguments {
 /// Arguments of `log export`.
 #[derive(Clone, Debug, Args)]
 pub struct ExportArguments {
-    /// The folder of the log
-    #[arg(required_unless_present = "config", conflicts_with = "config")]
+    /// The folder of the log, or a configuration whose `[log]` says it
+    #[arg(
+        value_name = "FOLDER|FILE",
+        required_unless_present = "config",
+        conflicts_with = "config",
+        help = "The folder of the log, or a configuration whose [log] says it"
+    )]
     pub folder: Option<PathBuf>,
     #[command(flatten)]
     /// Which log.
@@ -182,11 +202,11 @@ pub struct ExplainArguments {
 
 pub(in crate::cli) const LOG_HELP: &str = "\
 Every command reads only and takes no lock, so it may be used while the node runs. A sealed log needs
-its key: from the configuration (-c), a --key-file, or the variable TIDEGATE_LOG_KEY.
+its key: from the configuration, a --key-file, or the variable TIDEGATE_LOG_KEY.
 
 Examples:
   tidegate log ls /var/lib/tidegate/log
-  tidegate log ls -c /etc/tidegate/tidegate.toml
+  tidegate log ls /etc/tidegate/tidegate.toml
   tidegate log cat /var/lib/tidegate/log --topic 'plant/+/alarm' --from 2h
   tidegate log verify /var/lib/tidegate/log && echo sound
   tidegate log export /mnt/card/log --held -o rescued.jsonl";
@@ -201,7 +221,7 @@ them are held (some output has not had them), when they arrived, whether it is s
 
 Examples:
   tidegate log ls /var/lib/tidegate/log
-  tidegate log ls -c node.toml --json";
+  tidegate log ls node.toml --json";
 
 const CAT_HELP: &str = "\
 A delivery is held, confirmed, dropped with its reason, or ended: then a checkpoint knows it no more

@@ -13,7 +13,8 @@ use tidegate_log::{
 };
 use tidegate_types::units::Size;
 
-use crate::assembly::drivers::{key_of_file, log_key, log_keys};
+use crate::assembly::drivers::log_keys;
+use crate::assembly::secrets::{key_of_file, log_key};
 use crate::cli::log::{KEY_VARIABLE, LogPlace};
 use crate::config::{read, read_file};
 use crate::node::log_store::SpoolError;
@@ -37,8 +38,10 @@ impl LogFiles {
     /// The log that the command line names, with its keys.
     pub(super) fn find(folder: Option<&Path>, place: &LogPlace) -> anyhow::Result<LogFiles> {
         let mut keys = Vec::new();
+        // A log is a folder, so a file is a configuration, as every other command takes it.
+        let given = folder.filter(|path| path.is_file());
         let mut directory = folder.map(Path::to_path_buf);
-        if let Some(file) = &place.config {
+        if let Some(file) = given.or(place.config.as_deref()) {
             let text = read_file(file).map_err(anyhow::Error::msg)?;
             let reading = read(&text);
             let name = file.display().to_string();

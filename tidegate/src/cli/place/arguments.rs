@@ -4,14 +4,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::cli::file::RequiredFile;
 use crate::config::units::{Period, Quantity};
 
 /// Arguments of `place`.
 #[derive(Clone, Debug, Args)]
 pub struct PlaceArguments {
-    /// The configuration of a node of the group, whose certificate is shown
-    #[arg(short, long, value_name = "FILE")]
-    pub config: PathBuf,
+    #[command(flatten)]
+    /// The configuration of a node of the group, whose certificate is shown.
+    pub file: RequiredFile,
     /// How often to ask all members
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = every)]
     pub every: Period,

@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use clap::Args;
 use tidegate_cluster::place::model::ModelKind;
 
+use crate::cli::file::RequiredFile;
+
 /// Arguments of `plan`.
 #[derive(Clone, Debug, Args)]
 pub struct PlanArguments {
-    /// Topics, and nodes if they are listed: FILE.toml, FILE.json or FILE.csv
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    #[command(flatten)]
+    /// Topics, and nodes if they are listed.
+    pub file: RequiredFile,
     /// How: ffd, lfs, lfs+ffd, pairs, improve or repair [default: improve; repair with --current]
     #[arg(long, value_name = "NAME")]
     pub method: Option<String>,

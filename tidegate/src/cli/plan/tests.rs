@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use tidegate_cluster::place::model::ModelKind;
 
 use super::*;
+use crate::cli::file::RequiredFile;
 
 const FLEET: &str = r#"
 [[topic]]
@@ -41,7 +42,7 @@ fn file(name: &str, text: &str) -> PathBuf {
 
 fn arguments(file: PathBuf) -> PlanArguments {
     PlanArguments {
-        file,
+        file: RequiredFile::of(file),
         method: None,
         together: 32,
         at_once: 3,
@@ -60,7 +61,7 @@ fn arguments(file: PathBuf) -> PlanArguments {
 
 fn planned(arguments: &PlanArguments) -> anyhow::Result<Planned> {
     let current = arguments.current.as_deref().map(read::in_force).transpose()?;
-    make(&read::fleet(&arguments.file)?, current.as_ref(), arguments)
+    make(&read::fleet(arguments.file.path())?, current.as_ref(), arguments)
 }
 
 fn error(arguments: &PlanArguments) -> String {
@@ -94,7 +95,7 @@ fn what_is_printed_as_json_can_be_in_force_and_few_topics_move() {
 
     // What shares a node with another one grows beyond it.
     let grown = FLEET.replace("rate = 40", "rate = 130");
-    let mend = PlanArguments { file: file("grown.toml", &grown), ..mend };
+    let mend = PlanArguments { file: RequiredFile::of(file("grown.toml", &grown)), ..mend };
     let mended = planned(&mend).unwrap();
     assert!(mended.is_whole(), "{}", show::table(&mended, true));
     assert!(mended.moves.len() <= 2, "{:?}", mended.moves);

@@ -6,20 +6,32 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Args;
 
+use crate::cli::file::OptionalFile;
+
 /// Arguments of `proxy`.
 #[derive(Clone, Debug, Args)]
 pub struct ProxyArguments {
-    /// The configuration, with `[proxy]` sections; see `tidegate config`
-    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["listen", "to", "script"])]
-    pub config: Option<PathBuf>,
+    #[command(flatten)]
+    /// The configuration, with `[proxy]` sections.
+    pub file: OptionalFile,
     /// Without a file: where clients connect
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:8080",
+        conflicts_with = "OptionalFile"
+    )]
     pub listen: SocketAddr,
     /// Without a file: host and port that requests go to
-    #[arg(long, value_name = "HOST:PORT", required_unless_present = "config")]
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        required_unless_present = "OptionalFile",
+        conflicts_with = "OptionalFile"
+    )]
     pub to: Option<String>,
     /// Without a file: a script that sees requests and responses
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "SCRIPT", conflicts_with = "OptionalFile")]
     pub script: Option<PathBuf>,
 }
 
@@ -29,7 +41,7 @@ impl ProxyArguments {
     /// # Errors
     /// There is no address to go to.
     pub fn as_text(&self) -> anyhow::Result<String> {
-        let to = self.to.as_deref().context("give --to HOST:PORT, or a file with -c")?;
+        let to = self.to.as_deref().context("give --to HOST:PORT, or a file")?;
         let mut text = format!(
             "[[proxy.listener]]\nlisten = \"{}\"\n[[proxy.upstream]]\nname = \"upstream\"\nto = [{to:?}]\n\
              [[proxy.route]]\n",
@@ -50,7 +62,7 @@ pub(in crate::cli) const PROXY_HELP: &str = "\
 Examples:
   tidegate proxy --to 127.0.0.1:3000                     8080 in front of a service
   tidegate proxy --to 127.0.0.1:3000 --script shed.luau  with a script over what waits
-  tidegate proxy -c proxy.toml                           listeners, upstreams, routes, TLS
+  tidegate proxy proxy.toml                              listeners, upstreams, routes, TLS
 
   # proxy.toml: requests of this machine to two detectors, the nearer one when the cloud is cut off
   [[proxy.listener]]

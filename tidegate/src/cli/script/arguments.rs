@@ -103,6 +103,7 @@ configuration names.";
 const TEST_HELP: &str = "\
 Prints a line for each verdict: the time, what, the topic, how long the record had waited, its bytes.
 Then what went, what was dropped, and how long records waited, with the script and without it.
+Exits with 1 if a call of the script failed.
 Nothing depends on the speed of the machine but the bound on a call's time, which is 100 ms here.";
 
 const BENCH_HELP: &str = "\

@@ -61,10 +61,16 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
         if client.allow_loop {
             continue;
         }
-        if let Some(output) = returns(config, client, &broker) {
+        if let Some((topic, way)) = returns(config, client, &broker) {
+            let Way { stream, output } = way;
+            let by = match stream {
+                Some(stream) => format!("[[stream]] {stream:?} sends them to"),
+                None => "no [[stream]] takes them, so they go to the first output,".into(),
+            };
             let text = format!(
-                "records of these topics go back to the same broker by output {output:?}, and come \
-                 again for ever: take other topics, or say allow_loop = true if the broker maps them"
+                "records of {topic:?} go back to the same broker and come again for ever: {by} {output:?}; give \
+                 them a [[stream]] before it with topics = [{topic:?}] and to = [] (subscribers here) or another \
+                 output, or say allow_loop = true if the broker maps them"
             );
             findings.error(place.to("url"), text);
         }
@@ -77,8 +83,19 @@ fn broker(url: Option<&str>) -> Option<String> {
     Some(format!("{}:{}", url.host.to_ascii_lowercase(), url.port))
 }
 
-/// The output that sends some of the client's topics to the client's own broker.
-fn returns<'c>(config: &'c Config, client: &MqttClientConfig, own: &str) -> Option<&'c str> {
+/// How a record leaves: the stream that says so, or none, and the output.
+#[derive(Clone, Copy, Debug)]
+struct Way<'c> {
+    stream: Option<&'c str>,
+    output: &'c str,
+}
+
+/// The topics of the client that an output sends to the client's own broker, and how they come there.
+fn returns<'c>(
+    config: &'c Config,
+    client: &'c MqttClientConfig,
+    own: &str,
+) -> Option<(String, Way<'c>)> {
     let is_own = |output: &&OutputConfig| {
         output.kinds().any(|kind| match kind {
             OutputKind::Mqtt(mqtt) => broker(mqtt.url.as_deref()).as_deref() == Some(own),
@@ -88,37 +105,68 @@ fn returns<'c>(config: &'c Config, client: &MqttClientConfig, own: &str) -> Opti
             | OutputKind::Frames => false,
         })
     };
-    let first = config.output.first().map(OutputConfig::label);
-    let goes_back = |topic: &str| {
-        let to = destinations(config, topic, first);
-        let mut back = config.output.iter().filter(is_own).map(OutputConfig::label);
-        back.find(|label| to.contains(label))
+    let own: Vec<&str> = config.output.iter().filter(is_own).map(OutputConfig::label).collect();
+    let goes_back = |topic: &'c str| {
+        let ways = ways(config, topic);
+        ways.into_iter().find(|(_, way)| own.contains(&way.output))
     };
     client.topics.iter().find_map(|topic| goes_back(unshared(topic)))
 }
 
-/// The outputs that records of a filter may go to: rules in their order, up to one that takes all of them.
-fn destinations<'c>(config: &'c Config, topic: &str, first: Option<&'c str>) -> Vec<&'c str> {
+/// The ways that records of a filter may take, each with the part of the topics that takes it: rules in their order,
+/// without what earlier ones take, up to one that takes all.
+fn ways<'c>(config: &'c Config, topic: &'c str) -> Vec<(String, Way<'c>)> {
     let topic = levels(topic);
+    let first = config.output.first().map(OutputConfig::label);
+    let mut taken: Vec<Vec<&str>> = Vec::new();
     let mut all = Vec::new();
     for stream in &config.stream {
-        let filters: Vec<_> = match &stream.topics {
+        let filters: Vec<Vec<&str>> = match &stream.topics {
             None => vec![levels("#")],
             Some(topics) => topics.iter().map(|filter| levels(filter)).collect(),
         };
-        if filters.iter().any(|filter| overlap(filter, &topic)) {
-            match &stream.to {
-                None => all.extend(first),
-                Some(to) => all.extend(to.iter().map(String::as_str)),
+        let to: Vec<&str> = match &stream.to {
+            None => first.into_iter().collect(),
+            Some(to) => to.iter().map(String::as_str).collect(),
+        };
+        for filter in &filters {
+            let Some(part) = common(filter, &topic) else { continue };
+            if taken.iter().any(|earlier| covers(earlier, &part)) {
+                continue;
             }
+            let way = |output| Way { stream: Some(stream.label()), output };
+            all.extend(to.iter().map(|output| (part.join("/"), way(*output))));
         }
-        if filters.iter().any(|filter| covers(filter, &topic)) {
+        taken.extend(filters);
+        if taken.iter().any(|filter| covers(filter, &topic)) {
             return all;
         }
     }
-    // What no rule takes goes to the first output.
-    all.extend(first);
+    all.extend(first.map(|output| (topic.join("/"), Way { stream: None, output })));
     all
+}
+
+/// The filter of the topics that match both, if any can.
+fn common<'f>(one: &[&'f str], other: &[&'f str]) -> Option<Vec<&'f str>> {
+    let (mut one, mut other, mut both) = (one, other, Vec::new());
+    loop {
+        match (one, other) {
+            ([], []) | ([], ["#"]) | (["#"], []) => return Some(both),
+            (["#", ..], rest) | (rest, ["#", ..]) => {
+                both.extend_from_slice(rest);
+                return Some(both);
+            }
+            ([level, one_rest @ ..], [opposite, other_rest @ ..]) => {
+                both.push(match (*level, *opposite) {
+                    ("+", level) | (level, "+") => level,
+                    (level, same) if level == same => level,
+                    _ => return None,
+                });
+                (one, other) = (one_rest, other_rest);
+            }
+            ([], _) | (_, []) => return None,
+        }
+    }
 }
 
 fn levels(filter: &str) -> Vec<&str> {
@@ -129,17 +177,6 @@ fn levels(filter: &str) -> Vec<&str> {
 fn unshared(topic: &str) -> &str {
     let shared = topic.strip_prefix("$share/").and_then(|rest| rest.split_once('/'));
     shared.map_or(topic, |(_, filter)| filter)
-}
-
-/// Whether a topic can match both filters.
-fn overlap(one: &[&str], other: &[&str]) -> bool {
-    match (one, other) {
-        (["#", ..], _) | (_, ["#", ..]) => true,
-        ([level, one @ ..], [opposite, other @ ..]) => {
-            (*level == "+" || *opposite == "+" || level == opposite) && overlap(one, other)
-        }
-        (one, other) => one.is_empty() && other.is_empty(),
-    }
 }
 
 /// Whether the wide filter takes every topic that the narrow one takes.
@@ -165,15 +202,26 @@ mod tests {
     use crate::config::read;
 
     #[test]
-    fn filters_overlap_where_a_topic_matches_both() {
-        let overlap = |one: &str, other: &str| overlap(&levels(one), &levels(other));
-        for (one, other) in
-            [("#", "a/b"), ("a", "a/#"), ("a/+", "+/b"), ("a/b", "a/b"), ("+/#", "x")]
-        {
-            assert!(overlap(one, other) && overlap(other, one), "{one} {other}");
+    fn two_filters_have_in_common_what_both_match() {
+        let common = |one: &str, other: &str| {
+            let part = |one: &str, other: &str| {
+                common(&levels(one), &levels(other)).map(|part| part.join("/"))
+            };
+            assert_eq!(part(one, other), part(other, one));
+            part(one, other)
+        };
+        for (one, other, both) in [
+            ("#", "a/b", "a/b"),
+            ("a", "a/#", "a"),
+            ("a/+", "+/b", "a/b"),
+            ("a/b", "a/b", "a/b"),
+            ("+/#", "x", "x"),
+            ("a/#", "+/+/c/#", "a/+/c/#"),
+        ] {
+            assert_eq!(common(one, other).as_deref(), Some(both), "{one} {other}");
         }
         for (one, other) in [("a", "b"), ("a/+", "a"), ("a/b/#", "a/c"), ("+", "a/b")] {
-            assert!(!overlap(one, other) && !overlap(other, one), "{one} {other}");
+            assert_eq!(common(one, other), None, "{one} {other}");
         }
     }
 
@@ -218,6 +266,41 @@ mod tests {
         let earlier = "[[stream]]\ntopics = [\"#\"]\nto = []\n[[stream]]\ntopics = [\"cmd/#\"]\n\
                        [[output]]\nmqtt.url = \"mqtt://b\"\n";
         assert!(!told("topics = [\"cmd/#\"]", earlier).contains("come again for ever"));
+    }
+
+    #[test]
+    fn what_an_earlier_rule_takes_goes_by_no_later_one() {
+        let rules = |first: &str| {
+            format!(
+                "[[stream]]\ntopics = [\"{first}\"]\nto = []\n\
+                 [[stream]]\ntopics = [\"cmd/1/a\", \"sensors/#\"]\nto = [\"cloud\"]\n\
+                 [[stream]]\nto = [\"plant\"]\n\
+                 [[output]]\nname = \"cloud\"\nmqtt.url = \"mqtt://b\"\n\
+                 [[output]]\nname = \"plant\"\nmqtt.url = \"mqtt://plant\"\n"
+            )
+        };
+        let loops = |first: &str| {
+            let told = told("topics = [\"cmd/+/a\"]", &rules(first));
+            told.contains("come again for ever").then_some(told)
+        };
+        assert_eq!(loops("cmd/1/#"), None, "the second rule gets none of them");
+        let said = loops("cmd/2/#").unwrap();
+        assert!(said.contains("records of \"cmd/1/a\" go back"), "{said}");
+        assert!(said.contains("[[stream]] \"cmd/1/a\" sends them to \"cloud\""), "{said}");
+    }
+
+    #[test]
+    fn a_way_back_that_nobody_wrote_is_told_with_its_cure() {
+        let said = told(
+            "topics = [\"cmd/#\"]",
+            "[[stream]]\ntopics = [\"sensors/#\"]\nto = [\"cloud\"]\n\
+             [[output]]\nname = \"cloud\"\nmqtt.url = \"mqtt://b\"\n",
+        );
+        assert!(
+            said.contains("no [[stream]] takes them, so they go to the first output, \"cloud\""),
+            "{said}"
+        );
+        assert!(said.contains("topics = [\"cmd/#\"] and to = []"), "{said}");
     }
 
     fn told(input: &str, rest: &str) -> String {

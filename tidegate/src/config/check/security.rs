@@ -78,11 +78,24 @@ fn identification(mqtt: &MqttInputConfig, place: &Place, findings: &mut Findings
             findings.error(place.to("users"), text);
         }
     }
-    if mqtt.anonymous && mqtt.users.is_none() {
-        let text = "without users everybody is anonymous: give users, or leave this out";
+    if mqtt.anonymous && mqtt.user_from == UserFrom::Certificate {
+        let text = "clients are known by their certificates: leave this out, or user_from";
         findings.error(place.to("anonymous"), text);
     }
     let is_open = |listen: &Listen| listen.0.iter().any(|address| !address.ip().is_loopback());
+    let shows_certificate = mqtt.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    if let Some(open) =
+        mqtt.listen.iter().flat_map(|listen| &listen.0).find(|one| !one.ip().is_loopback())
+        && mqtt.users.is_none()
+        && !shows_certificate
+        && !mqtt.anonymous
+    {
+        let text = format!(
+            "whoever reaches {open} may publish and subscribe without a login: give users = \"users\", or tls with \
+             client_ca, or listen on 127.0.0.1; anonymous = true says that it is meant"
+        );
+        findings.warning(place.to("listen"), text);
+    }
     if mqtt.users.is_some() && mqtt.tls.is_none() && mqtt.listen.as_ref().is_some_and(is_open) {
         let text = "passwords cross the network in the clear: give tls, or listen on loopback";
         findings.warning(place.to("users"), text);
@@ -106,13 +119,6 @@ pub(super) fn far_end(
             }
         }
         return;
-    }
-    if ca.is_none() {
-        let text = format!(
-            "{scheme}s:// needs to know whom to trust: give ca = \"ca.pem\", the authority of the far \
-             end's certificate"
-        );
-        findings.error(place.clone(), text);
     }
     match (certificate, key) {
         (Some(_), None) => findings.error(place.to("certificate"), "needs its key: give key"),

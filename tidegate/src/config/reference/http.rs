@@ -7,10 +7,10 @@ use crate::config::HttpConfig;
 pub(super) fn http(file: &mut File) {
     let HttpConfig { listen, header_timeout, keep_alive, write_timeout, .. } =
         HttpConfig::default();
-    file.section("[http]", "Status page, /status, /metrics, /healthz and /readyz.");
+    file.standing("[http]", "Status page, /status, /metrics, /healthz and /readyz.");
     let listen = listen.0.first().map(ToString::to_string).unwrap_or_default();
     file.key("listen", &quoted(listen), "One address or a list; [] for none.");
-    file.key(
+    file.example(
         "hosts",
         "[\"gate-7.example\"]",
         "Names by which it is asked, beside addresses, localhost and the machine's own name. Default: none.",

@@ -5,7 +5,7 @@ use super::{File, quoted};
 use crate::config::{LinkInputConfig, MqttInputConfig};
 
 pub(super) fn inputs(file: &mut File) {
-    file.section(
+    file.standing(
         "[[input]]",
         "Where records come from: any number of these, each of exactly one kind.\n\
          Default: an MQTT listener on 127.0.0.1:1883 and [::1]:1883.",
@@ -128,7 +128,8 @@ fn rights(file: &mut File) {
         "File of users and hashed passwords, which `tidegate user` makes; it is read again when it\n\
          changes. Clients without a user name are then refused.",
     );
-    file.note("mqtt.anonymous", "true", "With users: clients without a user name may come in too.");
+    file.note("mqtt.anonymous", "true", "Clients without a user name may come in: beside users, or, where no users are given, on an\n\
+         address beyond loopback without the warning that anybody can.");
     file.note(
         "mqtt.user_from",
         "\"certificate\"",

@@ -6,7 +6,7 @@ use crate::config::LimitsConfig;
 pub(super) fn limits(file: &mut File) {
     let LimitsConfig { memory, record_max, connections, subscriber, retained } =
         LimitsConfig::default();
-    file.section("[limits]", "Bounds of the whole node.");
+    file.standing("[limits]", "Bounds of the whole node.");
     file.key(
         "memory",
         &quoted(memory),

@@ -43,8 +43,8 @@ pub(super) fn outputs(file: &mut File) {
     file.section("[[output]]", "");
     file.key("name", "\"hq\"", "");
     link(file);
-    file.section("[[output]]", "");
-    file.key("name", "\"archive\"", "");
+    file.standing("[[output]]", "");
+    file.example("name", "\"archive\"", "");
     sink(file);
 }
 
@@ -164,7 +164,11 @@ fn sink(file: &mut File) {
 /// Keys of TLS towards a far end.
 pub(super) fn tls(file: &mut File, kind: &str) {
     let mut note = |key: &str, value, help| file.note(&format!("{kind}.{key}"), value, help);
-    note("ca", "\"ca.pem\"", "With TLS: authorities of the far end's certificate. Required.");
+    note(
+        "ca",
+        "\"ca.pem\"",
+        "With TLS: authorities of the far end's certificate. Default: those that this system trusts.",
+    );
     note("certificate", "\"gate.pem\"", "A certificate of our own, where the far end wants one.");
     note("key", "\"gate.key\"", "Its private key.");
 }

@@ -12,9 +12,36 @@ use super::*;
 
 #[test]
 fn the_reference_is_a_right_configuration() {
-    let text = render();
-    let told = read(&text).render("reference.toml", &text);
-    assert_eq!(told, "");
+    for text in [with_samples(), render(), MINIMAL.to_owned()] {
+        let told = read(&text).render("reference.toml", &text);
+        assert_eq!(told, "");
+    }
+}
+
+#[test]
+fn the_printed_file_means_what_an_empty_one_means() {
+    let mut empty = read("").config;
+    // Times of a listener are known by what is left out, too.
+    for mqtt in empty.input.iter_mut().filter_map(|input| input.mqtt.as_mut()) {
+        mqtt.session_expiry = Some(mqtt.session_expiry());
+        mqtt.connect_timeout = Some(mqtt.connect_timeout());
+        mqtt.idle_timeout = Some(mqtt.idle_timeout());
+        mqtt.packet_timeout = Some(mqtt.packet_timeout());
+        mqtt.write_timeout = Some(mqtt.write_timeout());
+    }
+    assert_eq!(read(&render()).config, empty);
+}
+
+#[test]
+fn every_sample_comes_into_force_without_its_mark() {
+    let is_toml = |line: &&str| line.starts_with('[') || line.contains(" = ");
+    let printed = render();
+    let bare = |line: &str| line.strip_prefix('#').unwrap_or(line).trim_start().to_owned();
+    let lines = |text: &str| -> Vec<String> { text.lines().map(bare).collect() };
+    assert_eq!(lines(&printed), lines(&with_samples()), "only marks differ");
+    let marked = printed.lines().filter_map(|line| line.strip_prefix('#'));
+    let samples: Vec<&str> = marked.filter(|line| !line.starts_with(' ')).collect();
+    assert!(samples.len() > 100 && samples.iter().all(is_toml), "{samples:#?}");
 }
 
 /// What the derived code of a struct says about itself: the names of its fields.
@@ -52,7 +79,7 @@ fn fields<T: serde::de::DeserializeOwned>() -> Vec<&'static str> {
 
 #[test]
 fn every_key_is_explained() {
-    let text = render();
+    let text = with_samples();
     let lines: Vec<&str> = text.lines().map(|line| line.trim_start_matches("# ")).collect();
     let stands = |start: String| lines.iter().any(|line| line.starts_with(&start));
     for section in fields::<Config>() {
@@ -182,12 +209,12 @@ fn apart(text: &str) -> (String, String) {
 
 #[test]
 fn the_sections_of_a_group_are_right_together() {
-    let (text, _) = apart(&render());
+    let (text, _) = apart(&with_samples());
     assert_eq!(read(&text).render("reference.toml", &text), "");
 }
 
 fn commented_keys() -> Vec<(String, String)> {
-    let (_, text) = apart(&render());
+    let (_, text) = apart(&with_samples());
     let notes = text.lines().filter_map(|line| line.strip_prefix("# ")?.split_once(" = "));
     let is_key = |key: &str| key.chars().all(|c| c.is_ascii_lowercase() || "._".contains(c));
     let keys = notes.filter(|(key, _)| is_key(key));

@@ -262,21 +262,22 @@ impl Session {
                 self.is_refused = true;
                 if self.warned_at.is_none_or(|at| now.since(at) >= WARNING_PERIOD) {
                     self.warned_at = Some(now);
-                    tracing::warn!(
-                        "the broker refuses records, which wait here and are tried again: is a queue full \
-                         (x-overflow = reject-publish)?"
-                    );
+                    let text = "the broker refuses records, which wait here and are tried again: is a queue full \
+                                (x-overflow = reject-publish)?";
+                    verdicts.told.push(text.into());
                 }
                 let settled = self.settle(nack.delivery_tag, nack.multiple);
                 verdicts.refused.extend(settled.iter().map(|record| (record.id, Refusal::Retry)));
             }
             basic::AMQPMethod::Return(returned) if !self.has_warned_unroutable => {
                 self.has_warned_unroutable = true;
-                tracing::warn!(
-                    exchange = words(returned.exchange.as_str()),
-                    routing_key = words(returned.routing_key.as_str()),
-                    "no queue is bound for a record: it is dropped (unroutable); bind a queue to the exchange"
-                );
+                verdicts.told.push(format!(
+                    "the broker has no queue for a record with the routing key {:?} ({}): such records are dropped \
+                     and counted (unroutable); bind a queue to the exchange {:?}",
+                    words(returned.routing_key.as_str()),
+                    words(returned.reply_text.as_str()),
+                    words(returned.exchange.as_str())
+                ));
             }
             _ => {}
         }
@@ -570,7 +571,12 @@ mod tests {
             exchange: "telemetry".into(),
             routing_key: "x".into(),
         };
-        assert_eq!(pair.hear_basic(basic::AMQPMethod::Return(returned)), Verdicts::default());
+        let told = pair.hear_basic(basic::AMQPMethod::Return(returned.clone())).told;
+        assert!(
+            told[0].contains("\"x\" (NO_ROUTE)") && told[0].contains("\"telemetry\""),
+            "{told:?}"
+        );
+        assert_eq!(pair.hear_basic(basic::AMQPMethod::Return(returned)).told, [""; 0], "once");
         let header = sent.iter().filter(|frame| frame.is_header()).nth(1).unwrap().clone();
         pair.hear(header).unwrap();
         pair.hear(AMQPFrame::Body(CHANNEL, b"x".to_vec())).unwrap();

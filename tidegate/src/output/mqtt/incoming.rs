@@ -29,7 +29,7 @@ pub(super) enum Said {
     /// It speaks 3.1.1 only.
     TooNew,
     /// A PUBACK: arrived, or not.
-    Ack(u16, Option<Refusal>),
+    Ack(u16, Option<(Refusal, String)>),
     /// A sign of life.
     Pong,
     /// It ends the connection, and why.
@@ -48,7 +48,7 @@ pub(super) fn next(version: Version, input: &mut BytesMut) -> Result<Option<Said
         (2, 0) => welcome(version, frame.body).map_err(broken)?,
         (4, 0) => {
             let (id, code) = wire::acknowledged(version, frame.body).map_err(broken)?;
-            Said::Ack(id, verdict(code))
+            Said::Ack(id, verdict(code).map(|refusal| (refusal, explained(code, None))))
         }
         (13, 0) => Said::Pong,
         (14, 0) if version == Version::V5 => {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use tidegate_node::io::Refusal;
 use tidegate_types::record::{DeliveryId, DropReason};
 use tidegate_types::units::Time;
 
@@ -38,6 +39,8 @@ pub struct Session {
     payload_left: u64,
     /// A record was begun since the last write.
     has_begun: bool,
+    /// Refusals that an operator has heard of: each kind once.
+    told: Vec<Refusal>,
 }
 
 impl Session {
@@ -59,6 +62,7 @@ impl Session {
             heartbeat: Heartbeat::new(Time::ZERO, Duration::ZERO),
             payload_left: 0,
             has_begun: false,
+            told: Vec::new(),
         }
     }
 
@@ -87,7 +91,18 @@ impl Session {
             Said::Ack(id, verdict) if self.is_ready => {
                 match (self.unconfirmed.remove(&id), verdict) {
                     (Some(id), None) => verdicts.confirmed.push(id),
-                    (Some(id), Some(refusal)) => verdicts.refused.push((id, refusal)),
+                    (Some(id), Some((refusal, why))) => {
+                        verdicts.refused.push((id, refusal));
+                        if !self.told.contains(&refusal) {
+                            self.told.push(refusal);
+                            let what = match refusal {
+                                Refusal::Retry => "wait here and are tried again",
+                                Refusal::Final(_) => "are dropped and counted (refused)",
+                            };
+                            let text = format!("the broker refuses records, which {what}: {why}");
+                            verdicts.told.push(text);
+                        }
+                    }
                     // Of no record: harmless.
                     (None, _) => {}
                 }
@@ -136,7 +151,8 @@ impl Protocol for Session {
     const INTERLEAVES: bool = false;
 
     fn connect(&mut self, now: Time, out: &mut BytesMut) {
-        *self = Session::of(self.options.clone(), self.lane, self.version);
+        let told = std::mem::take(&mut self.told);
+        *self = Session { told, ..Session::of(self.options.clone(), self.lane, self.version) };
         self.heartbeat = Heartbeat::new(now, HEARTBEAT);
         self.push_connect(out);
     }
@@ -236,7 +252,6 @@ pub fn fuzz(bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_node::io::Refusal;
 
     use super::super::encode::tests::options;
     use super::*;
@@ -276,6 +291,17 @@ mod tests {
         session.begin(&whole(4, b"c"), &mut out).unwrap();
         let verdicts = told(&mut session, &[0x40, 3, 0, 4, 0x87]).unwrap();
         assert_eq!(verdicts.refused, [(DeliveryId(4), Refusal::Final(DropReason::Refused))]);
+        assert!(verdicts.told[0].contains("NotAuthorized"), "another story than the first");
+    }
+
+    #[test]
+    fn a_missing_right_is_told_in_the_brokers_words_once() {
+        let mut session = ready();
+        let mut out = BytesMut::new();
+        session.begin(&whole(1, b"a"), &mut out).unwrap();
+        let said = told(&mut session, &[0x40, 3, 0, 1, 0x87]).unwrap().told;
+        assert_eq!(said.len(), 1);
+        assert!(said[0].contains("dropped and counted (refused): NotAuthorized"), "{said:?}");
     }
 
     #[test]
