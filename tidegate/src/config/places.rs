@@ -255,3 +255,19 @@ fn innermost(table: &DeTable<'_>, span: &Range<usize>, here: &Place) -> Option<P
         inner.or_else(|| (holds(key.span()) || holds(value.span())).then_some(place))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_is_left_out_shows_no_line_of_another_one() {
+        let told = |span| {
+            let (field, text) = ("http.listen".into(), "in use".into());
+            Diagnostic { severity: Severity::Warning, span, field, text }
+                .render("a.toml", "nod = 1\n")
+        };
+        assert_eq!(told(0..0), "a.toml:1:1: warning: http.listen: in use\n");
+        assert!(told(0..3).contains("1 | nod = 1"));
+    }
+}

@@ -179,12 +179,6 @@ fn what_fails_at_the_start_is_told_before() {
     let (severity, _, text) =
         finding(&report(&QUIET.replace("127.0.0.1:0", &format!("127.0.0.1:{port}"))));
     assert!(severity == "warning" && text.contains("in use by another process"), "{text}");
-    let default = format!("[node]\nname = \"a\"\n{}", QUIET.replace("[http]\nlisten = []\n", ""));
-    let said = folder.run(&["check", &folder.file("default.toml", &default)]).1;
-    assert!(
-        !said.contains("http.listen") || !said.contains("| [node]"),
-        "it stands nowhere: {said}"
-    );
     let alone = folder.json(&["check", "--json", "--text-only", "node.toml"]);
     assert_eq!((&alone["errors"], &alone["tried"]), (&0.into(), &Value::Null));
 }
