@@ -255,6 +255,26 @@ mod tests {
     }
 
     #[test]
+    fn a_configured_rate_is_carried_over_the_shortest_path_too() {
+        // Acknowledgements are seen when the kernel is asked, or late.
+        let lumps =
+            Feedback::Held { held: Duration::from_millis(9), period: Duration::from_millis(15) };
+        for feedback in [Feedback::Each, POLLED, Feedback::Polled(Duration::from_millis(12)), lumps]
+        {
+            for megabits in [0.5, 1.0, 2.0, 4.0, 20.0] {
+                let mut trial = Trial::fixed(RateControllerName::Tide, 1000.0, 0);
+                (trial.cap, trial.feedback) = (Some(Rate::from_bits(megabits * 1e6)), feedback);
+                let outcome = trial.run();
+                let share = outcome.share(megabits, 1.0, 20.0);
+                assert!(
+                    (0.98..=1.02).contains(&share),
+                    "{megabits} Mbit/s, {feedback:?}: {share:.3}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn without_proof_the_rate_is_forgotten_but_not_below_a_fresh_start() {
         let mut controller = tide::Tide::new(Some(Rate::from_bits(1e9)));
         for _ in 0..100 {

@@ -50,7 +50,7 @@ mod room;
 pub mod session;
 pub(crate) mod wire;
 
-pub use self::clients::Clients;
+pub use self::clients::{ClientStatus, Clients};
 pub use self::listener::{MqttError, MqttListener, bind};
 pub use self::options::MqttOptions;
 pub use self::session::Refused;

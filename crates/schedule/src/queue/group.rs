@@ -27,6 +27,8 @@ impl Rank {
 pub(super) struct QueueGroup {
     ranks: [BTreeSet<Rank>; 2],
     pub(super) records: [u64; 2],
+    /// Of the live ones, those whose deadline has passed: where a queue keeps its order, they stay live.
+    pub(super) overdue: u64,
     pub(super) bytes: Size,
 }
 

@@ -269,10 +269,12 @@ impl Queues {
         let delivery = &mut self.deliveries[key];
         delivery.place = DeliveryState::Waiting(timing);
         let (queue_key, size) = (delivery.queue, delivery.size);
+        let is_overdue = timing == Timing::Live && delivery.progress.is_violated;
         let queue = &mut self.queues[queue_key];
         let spec = queue.spec;
         let place = self.group_at(spec.class, spec.output);
         self.groups[place].records[timing as usize] += 1;
+        self.groups[place].overdue += u64::from(is_overdue);
         self.groups[place].bytes += size;
         self.rank(queue_key);
         self.expect(key, timing);
@@ -284,8 +286,10 @@ impl Queues {
         queue.lists[timing as usize].unlink(&mut self.deliveries, key);
         let spec = queue.spec;
         self.deliveries[key].place = DeliveryState::Taken;
+        let is_overdue = timing == Timing::Live && self.deliveries[key].progress.is_violated;
         let place = self.group_at(spec.class, spec.output);
         self.groups[place].records[timing as usize] -= 1;
+        self.groups[place].overdue -= u64::from(is_overdue);
         self.groups[place].bytes -= self.deliveries[key].size;
         self.rank(queue_key);
     }
