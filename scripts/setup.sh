@@ -5,7 +5,7 @@ set -euo pipefail
 export PATH="$PATH:/usr/sbin:/sbin"
 
 # program:package
-needed="cc:gcc c++:g++ cmake:cmake nasm:nasm ip:iproute2 tc:iproute2 mosquitto:mosquitto mosquitto_pub:mosquitto-clients rabbitmq-server:rabbitmq-server etcd:etcd-server curl:curl iptables:iptables ffmpeg:ffmpeg nats-server:nats-server"
+needed="cc:gcc c++:g++ cmake:cmake nasm:nasm ip:iproute2 tc:iproute2 mosquitto:mosquitto mosquitto_pub:mosquitto-clients rabbitmq-server:rabbitmq-server etcd:etcd-server curl:curl iptables:iptables ffmpeg:ffmpeg nats-server:nats-server chromium-headless-shell:chromium-headless-shell"
 missing=""
 for pair in $needed; do
   if ! command -v "${pair%%:*}" >/dev/null; then

@@ -38,8 +38,7 @@ tests() {
 step setup
 scripts/setup.sh "$@"
 step format
-cargo fmt --all --check
-cargo fmt --manifest-path fuzz/Cargo.toml --check
+scripts/format.sh --check
 step build
 tests --all-targets --no-run --quiet
 for target in "rooms and the program, module by module:--lib --bins" "promises over sockets, files and brokers:--test it"; do

@@ -19,7 +19,7 @@ use crate::world::{self, Delivered, Records, Violated, World};
 
 const FILE: &str = include_str!("../worlds/janus-4g.toml");
 /// In the order of the table: the paper's baseline first, ours last.
-const SCHEDULERS: [SchedulerName; 4] = SchedulerName::ALL;
+const SCHEDULERS: [SchedulerName; SchedulerName::ALL.len()] = SchedulerName::ALL;
 /// What the paper calls its schemes, and the means of `ls`, `nm` and `lt` in its Table IV, in seconds.
 const PAPER: [(SchedulerName, &str, [f64; 3]); 2] = [
     (SchedulerName::Native, "Native", [7.52, 7.52, 7.52]),

@@ -151,12 +151,13 @@ async fn start_on(
     clients.restore(std::mem::take(&mut running.sessions));
     let relays = RelayCounts::new(overhead);
     let (intake, relayed) = (running.intake.clone(), relays.clone());
-    let wiring = Wiring { intake, clients, names, relays: relayed, links: links.clone() };
+    let wiring =
+        Wiring { intake, clients: clients.clone(), names, relays: relayed, links: links.clone() };
     let operators = Operators::start(config, hub, running.intake.clone()).await?;
     let joined = start_group(config, name.clone(), &wiring, &operators, &mut inputs).await?;
     let (group, member) = joined.unzip();
     let (group, boards) =
-        (group.unwrap_or_default(), Boards { group: member, links, ..Boards::default() });
+        (group.unwrap_or_default(), Boards { group: member, links, clients, ..Boards::default() });
     let (mut listens, mut links_at) = (Vec::new(), Vec::new());
     for input in &config.input {
         let bound = start_input(input, config, &wiring, &mut inputs).await?;
@@ -273,7 +274,7 @@ pub fn node_options(config: &Config, incarnation: u64, boot: u64) -> anyhow::Res
         rules: rules(config)?,
         uplinks,
         outputs,
-        scheduler: config.node.scheduler.into(),
+        scheduler: config.node.scheduler,
         memory: config.limits.memory.0,
         inbound: None,
         record_max: config.limits.record_max.0,

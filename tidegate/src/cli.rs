@@ -19,6 +19,7 @@ pub mod run;
 pub mod screen;
 pub mod script;
 pub mod shell;
+pub mod tables;
 pub mod top;
 pub mod user;
 

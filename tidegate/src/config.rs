@@ -59,6 +59,7 @@ pub use scripts::ScriptConfig;
 pub use streams::{Accept, Full, Order, StreamConfig};
 use units::{BitRate, ByteSize, Listen, Period};
 
+use crate::keys::by_name;
 pub use crate::keys::{places, units};
 pub use crate::output::registry::OutputConfig;
 use crate::output::sink::SinkConfig;
@@ -155,7 +156,8 @@ pub struct NodeConfig {
     /// The node's name in every record's identity; the host's name if left out.
     pub name: Option<String>,
     /// Which scheduler picks.
-    pub scheduler: Scheduler,
+    #[serde(deserialize_with = "by_name")]
+    pub scheduler: SchedulerName,
     /// Which waiting record the threads of operators take.
     pub pool: PoolMode,
     /// Threads of operators; one for each processor if left out.
@@ -168,7 +170,7 @@ impl Default for NodeConfig {
     fn default() -> Self {
         NodeConfig {
             name: None,
-            scheduler: Scheduler::Tidegate,
+            scheduler: SchedulerName::default(),
             pool: PoolMode::Edf,
             pool_threads: None,
             stop_timeout: Period(Duration::from_secs(10)),
@@ -188,32 +190,6 @@ impl NodeConfig {
 pub(crate) fn machine_name() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     text.trim().to_owned()
-}
-
-/// `scheduler` of `[node]`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Scheduler {
-    /// One queue for everything, first come first served.
-    Native,
-    /// The JANUS paper's, as printed.
-    JanusPaper,
-    /// The JANUS paper's, read kindly.
-    Janus,
-    /// Urgent first, with minimum shares.
-    #[default]
-    Tidegate,
-}
-
-impl From<Scheduler> for SchedulerName {
-    fn from(scheduler: Scheduler) -> Self {
-        match scheduler {
-            Scheduler::Native => SchedulerName::Native,
-            Scheduler::JanusPaper => SchedulerName::JanusPaper,
-            Scheduler::Janus => SchedulerName::Janus,
-            Scheduler::Tidegate => SchedulerName::Tidegate,
-        }
-    }
 }
 
 /// `[[input]]`: exactly one of its kinds.

@@ -7,8 +7,11 @@
 pub(crate) mod both_ends;
 pub mod far_end;
 pub mod findings;
+mod names;
 pub mod places;
 pub mod reference;
 pub(crate) mod secrets;
 pub mod units;
 pub mod url;
+
+pub(crate) use self::names::by_name;

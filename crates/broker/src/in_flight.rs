@@ -20,7 +20,7 @@ struct Flight {
 
 /// The deliveries of one session that are under way, oldest first.
 #[derive(Debug)]
-pub(super) struct Window {
+pub(super) struct FlightWindow {
     flights: VecDeque<Flight>,
     ids: BTreeSet<u16>,
     /// The last ones, which were not yet sent on the present connection.
@@ -33,9 +33,9 @@ pub(super) struct Window {
     bytes: usize,
 }
 
-impl Default for Window {
+impl Default for FlightWindow {
     fn default() -> Self {
-        Window {
+        FlightWindow {
             flights: VecDeque::new(),
             ids: BTreeSet::new(),
             unsent: 0,
@@ -47,7 +47,7 @@ impl Default for Window {
     }
 }
 
-impl Window {
+impl FlightWindow {
     /// A new connection: all that is under way is sent again, in order (MQTT 5, 4.4).
     pub(super) fn connect(&mut self, receive_maximum: u16) {
         self.unsent = self.flights.len();

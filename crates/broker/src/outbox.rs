@@ -14,7 +14,7 @@ use tidegate_types::limits::CLASSES_MAX;
 use tidegate_types::units::Time;
 
 use super::delivery::{AckOutcome, Drops, NextSend, OutboxDropReason, OutboxLimits};
-use super::in_flight::Window;
+use super::in_flight::FlightWindow;
 use super::message::{Message, MessageReservation, SubscriberMessage};
 use super::pending::PendingRetained;
 use super::retained::{Retained, RetainedItem};
@@ -47,7 +47,7 @@ pub struct Outbox {
     waiting: Vec<VecDeque<SubscriberMessage>>,
     count: usize,
     bytes: usize,
-    window: Window,
+    window: FlightWindow,
     is_connected: bool,
     /// The subscriber found nothing, and wants to be told.
     is_asleep: bool,
@@ -68,7 +68,7 @@ impl Outbox {
             waiting: Vec::new(),
             count: 0,
             bytes: 0,
-            window: Window::default(),
+            window: FlightWindow::default(),
             is_connected: false,
             is_asleep: false,
             drops: Drops::new(),
@@ -106,7 +106,7 @@ impl Outbox {
         self.is_connected = false;
         self.bounds = OutboxLimits { count: 0, bytes: 0 };
         (self.waiting, self.count, self.bytes) = (Vec::new(), 0, 0);
-        (self.window, self.pending) = (Window::default(), PendingRetained::default());
+        (self.window, self.pending) = (FlightWindow::default(), PendingRetained::default());
         self.held.shrink(self.held.bytes());
     }
 

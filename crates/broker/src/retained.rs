@@ -34,9 +34,9 @@ pub enum RetainOutcome {
 
 /// A topic, in the order of topics: what is below it follows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Key(Bytes);
+struct RetainedKey(Bytes);
 
-impl Ord for Key {
+impl Ord for RetainedKey {
     fn cmp(&self, other: &Self) -> Ordering {
         // A level ends before any character that could go on with it. Topics have no NUL.
         let rank = |byte: &u8| if *byte == b'/' { 0 } else { *byte };
@@ -44,7 +44,7 @@ impl Ord for Key {
     }
 }
 
-impl PartialOrd for Key {
+impl PartialOrd for RetainedKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -84,7 +84,7 @@ enum Step {
 /// The retained messages. Bounded in bytes.
 #[derive(Debug)]
 pub struct Retained {
-    messages: BTreeMap<Key, (Arc<Message>, Reservation)>,
+    messages: BTreeMap<RetainedKey, (Arc<Message>, Reservation)>,
     account: Account,
 }
 
@@ -96,7 +96,7 @@ impl Retained {
 
     /// Keeps a message as the last one of its topic; one without a payload ends it (MQTT 5, 3.3.1-6).
     pub fn keep(&mut self, message: &Arc<Message>) -> RetainOutcome {
-        let key = Key(message.topic.clone());
+        let key = RetainedKey(message.topic.clone());
         // First of all: what was held makes room.
         self.messages.remove(&key);
         if message.payload.is_empty() {
@@ -121,7 +121,7 @@ impl Retained {
         loop {
             let Some(left) = steps.checked_sub(1) else { return RetainedItem::Later };
             *steps = left;
-            let from = Key(cursor.from.clone());
+            let from = RetainedKey(cursor.from.clone());
             let from = if cursor.is_after { Bound::Excluded(from) } else { Bound::Included(from) };
             let Some((key, (message, _))) = self.messages.range((from, Bound::Unbounded)).next()
             else {

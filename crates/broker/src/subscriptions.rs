@@ -73,7 +73,7 @@ impl Route {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Member {
+struct Subscriber {
     session: SessionId,
     options: SubscribeOptions,
 }
@@ -81,8 +81,8 @@ struct Member {
 /// The subscriptions of one filter.
 #[derive(Debug, Default)]
 struct Leaf {
-    own: Vec<Member>,
-    groups: BTreeMap<Arc<str>, Vec<Member>>,
+    own: Vec<Subscriber>,
+    groups: BTreeMap<Arc<str>, Vec<Subscriber>>,
 }
 
 impl Leaf {
@@ -90,7 +90,7 @@ impl Leaf {
         self.own.is_empty() && self.groups.is_empty()
     }
 
-    fn put(&mut self, group: Option<&Arc<str>>, member: Member) {
+    fn put(&mut self, group: Option<&Arc<str>>, member: Subscriber) {
         let members = match group {
             None => &mut self.own,
             Some(name) => self.groups.entry(name.clone()).or_default(),
@@ -125,14 +125,14 @@ struct Leaves {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Node {
-    children: Children<Node>,
+pub(super) struct LevelNode {
+    children: Children<LevelNode>,
     /// Below `+`.
-    any: Option<Box<Node>>,
+    any: Option<Box<LevelNode>>,
     leaves: Option<Box<Leaves>>,
 }
 
-impl Node {
+impl LevelNode {
     fn is_empty(&self) -> bool {
         self.children.is_empty() && self.any.is_none() && self.leaves.is_none()
     }
@@ -198,7 +198,7 @@ impl Node {
 /// The subscriptions of all sessions.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
-    root: Node,
+    root: LevelNode,
     by_session: BTreeMap<SessionId, BTreeMap<Subscription, SubscribeOptions>>,
 }
 
@@ -212,7 +212,7 @@ impl Subscriptions {
     ) -> bool {
         let levels: Vec<_> = subscription.filter.levels().collect();
         let leaf = self.root.leaf(&levels);
-        leaf.put(subscription.group.as_ref(), Member { session, options });
+        leaf.put(subscription.group.as_ref(), Subscriber { session, options });
         let of_session = self.by_session.entry(session).or_default();
         of_session.insert(subscription, options).is_none()
     }
@@ -275,13 +275,13 @@ impl Subscriptions {
         let mut found = Vec::new();
         self.root.find(&levels, !topic.starts_with('$'), &mut found);
         let is_wanted =
-            |member: &&Member| !(member.options.no_local && publisher == Some(member.session));
-        let mut all: Vec<Member> =
+            |member: &&Subscriber| !(member.options.no_local && publisher == Some(member.session));
+        let mut all: Vec<Subscriber> =
             found.iter().flat_map(|leaf| &leaf.own).filter(is_wanted).copied().collect();
         all.sort_by_key(|member| member.session);
-        let same = |a: &Member, b: &Member| a.session == b.session;
+        let same = |a: &Subscriber, b: &Subscriber| a.session == b.session;
         let groups = found.iter().flat_map(|leaf| &leaf.groups);
-        let single = |member: &Member| target(std::slice::from_ref(member));
+        let single = |member: &Subscriber| target(std::slice::from_ref(member));
         Route {
             all: all.chunk_by(same).map(target).collect(),
             groups: groups.map(|(_, members)| members.iter().map(single).collect()).collect(),
@@ -290,7 +290,7 @@ impl Subscriptions {
 }
 
 /// One target of the subscriptions of one session.
-fn target(members: &[Member]) -> Recipient {
+fn target(members: &[Subscriber]) -> Recipient {
     let ids: Vec<u32> = members.iter().filter_map(|member| member.options.id).collect();
     Recipient {
         session: members[0].session,

@@ -45,6 +45,18 @@ pub struct Ack {
     pub app_limited: bool,
 }
 
+/// What is known of an uplink before its first acknowledgement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownRates {
+    /// The configured rate.
+    pub(crate) cap: Option<Rate>,
+    /// The rate that an earlier run found.
+    pub(crate) remembered: Option<Rate>,
+}
+
+/// What a controller's file tells the list of controllers, in its constant `ENTRY`: how one is made.
+pub(crate) type Build = fn(KnownRates) -> Box<dyn RateController>;
+
 /// A rate controller. All methods are total: any sequence of calls with non-decreasing times is legal.
 pub trait RateController: std::fmt::Debug + Send {
     /// Takes an acknowledgement.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tidegate_types::units::{Rate, Size, Time};
 
-use super::{Ack, RateController};
+use crate::controller::{Ack, Build, RateController};
 
 /// Part of the known rate that is used.
 const SHARE: f64 = 0.92;
@@ -17,16 +17,19 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// Smallest window: on the slowest links the known rate still needs a few packets.
 const WINDOW_MIN: Size = Size(6_000);
 
+/// How one is made.
+pub(crate) const ENTRY: Build = |known| Box::new(Known::new(known.cap.unwrap_or_default()));
+
 /// The rate controller's state.
 #[derive(Debug)]
-pub(super) struct Known {
+struct Known {
     rate: Rate,
     min_rtt: Option<Duration>,
 }
 
 impl Known {
     /// A rate controller for an uplink of this rate.
-    pub(super) fn new(rate: Rate) -> Self {
+    fn new(rate: Rate) -> Self {
         Known { rate: rate.times(SHARE), min_rtt: None }
     }
 }

@@ -8,7 +8,7 @@
 //! | file | what |
 //! |---|---|
 //! | `controller.rs` | the `RateController` trait and what it sees: `PathSample`, `Ack` |
-//! | `names.rs` | the controllers by name, `UplinkOptions`, and `build` |
+//! | `names.rs` | `UplinkOptions`, and the controller that they ask for |
 //! | `uplink.rs` | one uplink: its controller, its pacer, and the exact count of bytes below the scheduler |
 //! | `pace.rs` | the pacer: when the next piece may go, and how large a cut is |
 //! | `tide.rs` | the default controller: keeps a small standing queue |
@@ -41,24 +41,41 @@
 
 #![forbid(unsafe_code)]
 
-mod baselines;
 mod capped;
 mod controller;
 mod delivery_rate;
-mod known;
 mod max_rate;
 mod names;
 pub mod pace;
-mod reported;
 mod round_trip;
 mod route_change;
 mod standing_queue;
 #[cfg(test)]
 mod test_link;
-mod tide;
-mod unlimited;
 pub mod uplink;
 pub mod window_filter;
 
 pub use self::controller::{Ack, PathSample, RateController};
-pub use self::names::{RateControllerName, UplinkOptions, build};
+pub use self::names::{UplinkOptions, build};
+
+tidegate_types::algorithms! {
+    /// The rate controllers, by name. A new one is a file in `baselines/`, and a line here.
+    pub enum RateControllerName: "rate controller" -> controller::Build {
+        mod {
+            #[default]
+            Tide = "tide" in tide: "Keeps a small standing queue.",
+        }
+        mod baselines {
+            Bbr = "bbr" in bbr: "BBR: paces at the largest delivery rate seen lately.",
+            Copa = "copa" in copa: "Copa: steers by the standing queue.",
+            Ledbat = "ledbat" in ledbat: "LEDBAT: steers to a fixed queueing delay.",
+        }
+        mod {
+            Known = "known" in known: "Paces at 92 % of the configured rate.",
+            Unlimited = "unlimited" in unlimited: "No network below: a fixed window, no pace.",
+        }
+    }
+    unlisted {
+        Reported = "told" in reported: "A link below has found its own capacity and reports it.",
+    }
+}

@@ -1,12 +1,11 @@
-//! The rate controllers by name, and how one is built for an uplink. A new one is a file of its own and a line in
-//! each of these lists.
+//! The options of an uplink, and the rate controller that they ask for. The names are listed in `lib.rs`.
 
 use std::sync::Arc;
 
 use tidegate_types::units::Rate;
 
-use crate::controller::RateController;
-use crate::{baselines, capped, known, reported, tide, unlimited};
+use crate::controller::{KnownRates, RateController};
+use crate::{RateControllerName, capped};
 
 /// A capacity that several outputs share.
 #[derive(Clone, Debug)]
@@ -21,43 +20,11 @@ pub struct UplinkOptions {
     pub remembered: Option<Rate>,
 }
 
-tidegate_types::named! {
-    /// The rate controllers, by name.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub enum RateControllerName: "rate controller" {
-        /// Ours.
-        #[default]
-        Tide = "tide",
-        /// BBR.
-        Bbr = "bbr",
-        /// Copa.
-        Copa = "copa",
-        /// LEDBAT.
-        Ledbat = "ledbat",
-        /// 92 % of the configured rate.
-        Known = "known",
-        /// No network below: a fixed window, no pace.
-        Unlimited = "unlimited",
-    }
-    unlisted {
-        /// What is below measures itself: the rate controller of a link, and of nothing else.
-        Reported = "told",
-    }
-}
-
-/// The rate controller of these options for an uplink. A configured rate caps every rate controller; `known`, without one, knows
-/// of nothing and sends nothing but one piece at a time (`NodeOptions::check` refuses it).
+/// The rate controller of these options. A configured rate caps every controller; without one, `known` sends one piece at a
+/// time (`NodeOptions::check` refuses that).
 pub fn build(options: &UplinkOptions) -> Box<dyn RateController> {
-    let remembered = options.remembered;
-    let controller: Box<dyn RateController> = match options.controller {
-        RateControllerName::Tide => Box::new(tide::Tide::new(remembered)),
-        RateControllerName::Bbr => Box::new(baselines::bbr::Bbr::new(remembered)),
-        RateControllerName::Copa => Box::new(baselines::copa::Copa::new(remembered)),
-        RateControllerName::Ledbat => Box::new(baselines::ledbat::Ledbat::new(remembered)),
-        RateControllerName::Known => Box::new(known::Known::new(options.cap.unwrap_or_default())),
-        RateControllerName::Unlimited => Box::new(unlimited::Unlimited),
-        RateControllerName::Reported => Box::new(reported::Reported::default()),
-    };
+    let rates = KnownRates { cap: options.cap, remembered: options.remembered };
+    let controller = options.controller.entry()(rates);
     match options.cap {
         Some(cap) => Box::new(capped::Capped::new(controller, cap)),
         None => controller,
@@ -72,6 +39,7 @@ mod tests {
 
     use super::*;
     use crate::test_link::{Feedback, Trial};
+    use crate::tide;
 
     const POLLED: Feedback = Feedback::Polled(Duration::from_millis(5));
     const HELD: Feedback =
@@ -283,6 +251,26 @@ mod tests {
                 outcome.rate
             );
             assert!((0.9..=1.03).contains(&share), "{}: share {share:.3}", controller.name());
+        }
+    }
+
+    #[test]
+    fn a_configured_rate_is_carried_over_the_shortest_path_too() {
+        // Acknowledgements are seen when the kernel is asked, or late.
+        let lumps =
+            Feedback::Held { held: Duration::from_millis(9), period: Duration::from_millis(15) };
+        for feedback in [Feedback::Each, POLLED, Feedback::Polled(Duration::from_millis(12)), lumps]
+        {
+            for megabits in [0.5, 1.0, 2.0, 4.0, 20.0] {
+                let mut trial = Trial::fixed(RateControllerName::Tide, 1000.0, 0);
+                (trial.cap, trial.feedback) = (Some(Rate::from_bits(megabits * 1e6)), feedback);
+                let outcome = trial.run();
+                let share = outcome.share(megabits, 1.0, 20.0);
+                assert!(
+                    (0.98..=1.02).contains(&share),
+                    "{megabits} Mbit/s, {feedback:?}: {share:.3}"
+                );
+            }
         }
     }
 

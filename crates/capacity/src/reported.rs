@@ -8,15 +8,18 @@ use std::time::Duration;
 
 use tidegate_types::units::{Rate, Size, Time};
 
-use super::{Ack, RateController};
+use crate::controller::{Ack, Build, RateController};
 
 /// What may wait below the scheduler, beyond what stands in the paths' own queues: enough that no wake-up
 /// makes a path idle, little enough to choose late.
 const AHEAD: Duration = Duration::from_millis(10);
 
+/// How one is made.
+pub(crate) const ENTRY: Build = |_| Box::new(Reported::default());
+
 /// The rate controller's state: what it was told last.
 #[derive(Debug, Default)]
-pub(super) struct Reported {
+struct Reported {
     rate: Rate,
 }
 

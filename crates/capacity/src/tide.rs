@@ -27,7 +27,7 @@ use super::round_trip::RoundTrips;
 use super::route_change::RouteChange;
 use super::standing_queue::Standing;
 use super::window_filter::{Extreme, WindowFilter};
-use super::{Ack, RateController};
+use crate::controller::{Ack, Build, RateController};
 
 /// First window: what TCP sends at first (RFC 6928).
 const WINDOW_START: f64 = 14_600.0;
@@ -89,6 +89,9 @@ enum Mode {
     /// The first of them say that it is longer.
     Doubt(RouteChange),
 }
+
+/// How one is made.
+pub(crate) const ENTRY: Build = |known| Box::new(Tide::new(known.remembered));
 
 /// The rate controller's state. Rates are bytes/s, round trips seconds.
 #[derive(Debug)]

@@ -8,10 +8,13 @@ use std::time::Duration;
 
 use tidegate_types::units::{Rate, Size, Time};
 
-use super::{Ack, RateController};
+use crate::controller::{Ack, Build, RateController};
 
 /// Enough to keep a disk busy, little enough to choose late.
 const WINDOW: Size = Size::from_kib(256);
+
+/// How one is made.
+pub(crate) const ENTRY: Build = |_| Box::new(Unlimited);
 
 /// The rate controller's state: none.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use tidegate_types::class::ClassId;
 use tidegate_types::units::{Rate, Size, Time};
 
 use super::message::{CarriedGrant, Directive, Fence, Heartbeat, ReachablePeer};
-use super::moving_average::{Flow, Smooth};
+use super::moving_average::{CarriedFlow, Smooth};
 use tidegate_types::demand::Measured;
 
 use super::{Amount, FencingToken, FleetOptions, Grant, NodeId, Tuple};
@@ -58,7 +58,7 @@ pub struct HeldGrant {
     /// When it ends unless it is renewed, on this node's clock.
     pub until: Time,
     /// As provider: what it carries of it.
-    carried: Flow,
+    carried: CarriedFlow,
 }
 
 /// The state machine of one node.
@@ -264,7 +264,7 @@ impl Agent {
         if !is_party || until <= now {
             return;
         }
-        let carried = Flow::new(now);
+        let carried = CarriedFlow::new(now);
         let new = HeldGrant { grant, usable: Amount::ZERO, until, carried };
         let is_known = self.held.contains_key(&grant.token);
         let holding = self.held.entry(grant.token).or_insert(new);

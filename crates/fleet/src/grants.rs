@@ -9,7 +9,7 @@ use super::{Amount, Grant, NodeId};
 
 /// A grant in the ledger.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(super) struct LedgerEntry {
     pub(super) grant: Grant,
     pub(super) carried: Amount,
     pub(super) since: Time,
@@ -20,9 +20,9 @@ pub(super) struct Entry {
 }
 
 /// Receiver, provider and class: there is one grant of a kind.
-pub(super) type Key = (NodeId, NodeId, ClassId);
+pub(super) type GrantKey = (NodeId, NodeId, ClassId);
 
-pub(super) fn key(grant: &Grant) -> Key {
+pub(super) fn key(grant: &Grant) -> GrantKey {
     (grant.receiver, grant.provider, grant.class)
 }
 
@@ -33,9 +33,9 @@ const LAST: ClassId = ClassId(u8::MAX);
 /// The grants.
 #[derive(Debug, Default)]
 pub(super) struct Grants {
-    entries: BTreeMap<Key, Entry>,
+    entries: BTreeMap<GrantKey, LedgerEntry>,
     /// Provider, receiver and class.
-    lent: BTreeSet<Key>,
+    lent: BTreeSet<GrantKey>,
 }
 
 impl Grants {
@@ -43,11 +43,11 @@ impl Grants {
         self.entries.len()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &LedgerEntry> + '_ {
         self.entries.values()
     }
 
-    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Entry> {
+    pub(super) fn get_mut(&mut self, key: GrantKey) -> Option<&mut LedgerEntry> {
         self.entries.get_mut(&key)
     }
 
@@ -56,13 +56,13 @@ impl Grants {
         &self,
         receiver: NodeId,
         provider: NodeId,
-    ) -> impl Iterator<Item = &Entry> + '_ {
+    ) -> impl Iterator<Item = &LedgerEntry> + '_ {
         let range = (receiver, provider, FIRST)..=(receiver, provider, LAST);
         self.entries.range(range).map(|(_, entry)| entry)
     }
 
     /// What a provider lends.
-    pub(super) fn lent_by(&self, provider: NodeId) -> impl Iterator<Item = &Entry> + '_ {
+    pub(super) fn lent_by(&self, provider: NodeId) -> impl Iterator<Item = &LedgerEntry> + '_ {
         let range = (provider, NodeId(0), FIRST)..=(provider, NodeId(u64::MAX), LAST);
         self.lent.range(range).map(|(provider, receiver, class)| {
             self.entries.get(&(*receiver, *provider, *class)).expect("both know the same")
@@ -70,19 +70,19 @@ impl Grants {
     }
 
     /// What a receiver has borrowed.
-    pub(super) fn borrowed_by(&self, receiver: NodeId) -> impl Iterator<Item = &Entry> + '_ {
+    pub(super) fn borrowed_by(&self, receiver: NodeId) -> impl Iterator<Item = &LedgerEntry> + '_ {
         let range = (receiver, NodeId(0), FIRST)..=(receiver, NodeId(u64::MAX), LAST);
         self.entries.range(range).map(|(_, entry)| entry)
     }
 
     /// Adds a grant, or replaces the one of its kind.
-    pub(super) fn insert(&mut self, entry: Entry) {
+    pub(super) fn insert(&mut self, entry: LedgerEntry) {
         let (receiver, provider, class) = key(&entry.grant);
         self.entries.insert((receiver, provider, class), entry);
         self.lent.insert((provider, receiver, class));
     }
 
-    pub(super) fn remove(&mut self, key: Key) -> Option<Entry> {
+    pub(super) fn remove(&mut self, key: GrantKey) -> Option<LedgerEntry> {
         let (receiver, provider, class) = key;
         self.lent.remove(&(provider, receiver, class));
         self.entries.remove(&key)

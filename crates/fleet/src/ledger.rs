@@ -4,8 +4,8 @@ use tidegate_types::class::ClassId;
 use tidegate_types::units::{Ratio, Time};
 
 use super::grant_history::{EndReason, GrantDecision, GrantTotals, History};
-use super::grants::{Entry, Grants, Key, key};
-use super::members::{Member, Members, News};
+use super::grants::{GrantKey, Grants, LedgerEntry, key};
+use super::members::{FleetMember, Members, News};
 use super::message::{CarriedGrant, Directive, Fence, Heartbeat};
 use super::{
     Amount, FencingToken, FleetOptions, Grant, MatchingProblem, NodeId, Redirection, Tuple,
@@ -85,24 +85,24 @@ impl Ledger {
             let is_true = is_lent || grant.receiver == node && provider.is_none();
             let is_earlier = grant.token.revision < revision && grant.class.index() < classes;
             if news == News::First && is_true && is_earlier {
-                self.grants.insert(Entry { grant, carried, since: now, round: 0, wanted: 0 });
+                self.grants.insert(LedgerEntry { grant, carried, since: now, round: 0, wanted: 0 });
             }
         }
         let lists = |token: FencingToken| beat.held.iter().any(|held| held.grant.token == token);
         // A first beat of a life has heard nothing of this leader, and holds all that it will.
         let heard = if beat.heard.revision == revision { beat.heard.round } else { 0 };
-        let is_over = |entry: &&Entry| {
+        let is_over = |entry: &&LedgerEntry| {
             let is_told = entry.round <= heard || news == News::First;
             is_told && !lists(entry.grant.token)
         };
-        let over: Vec<Key> =
+        let over: Vec<GrantKey> =
             self.grants.lent_by(node).filter(is_over).map(|entry| key(&entry.grant)).collect();
         self.end(now, over, EndReason::GivenUp);
         news
     }
 
     /// Ends grants; those who hold them must hear of it.
-    pub(super) fn end(&mut self, now: Time, keys: Vec<Key>, reason: EndReason) {
+    pub(super) fn end(&mut self, now: Time, keys: Vec<GrantKey>, reason: EndReason) {
         for key in keys {
             let Some(entry) = self.grants.remove(key) else { continue };
             self.changed += entry.grant.amount;
@@ -112,7 +112,7 @@ impl Ledger {
         }
     }
 
-    fn where_is(&self, is_over: impl Fn(&Entry) -> bool) -> Vec<Key> {
+    fn where_is(&self, is_over: impl Fn(&LedgerEntry) -> bool) -> Vec<GrantKey> {
         let over = self.grants.iter().filter(|entry| is_over(entry));
         over.map(|entry| key(&entry.grant)).collect()
     }
@@ -120,7 +120,7 @@ impl Ledger {
     /// Nodes that have said nothing for too long are gone, and with them their grants; so are grants whose
     /// other side this leader never heard.
     pub(super) fn silence(&mut self, now: Time, options: &FleetOptions) {
-        let is_silent = |member: &&Member| now.since(member.heard) >= options.silence;
+        let is_silent = |member: &&FleetMember| now.since(member.heard) >= options.silence;
         let silent: Vec<NodeId> =
             self.members.iter().filter(is_silent).map(|one| one.node).collect();
         for node in silent {
@@ -149,7 +149,7 @@ impl Ledger {
         let mut lent = vec![Amount::ZERO; nodes];
         let (mut pinned_wants, mut pinned) = (holds.clone(), lent.clone());
         let mut held = Vec::with_capacity(self.grants.len());
-        for Entry { grant, .. } in self.grants.iter() {
+        for LedgerEntry { grant, .. } in self.grants.iter() {
             let request = |place: usize| place * classes + grant.class.index();
             match (self.members.place(grant.receiver), self.members.place(grant.provider)) {
                 (Some(receiver), Some(provider)) => {
@@ -166,7 +166,9 @@ impl Ledger {
         }
         let mut spare = vec![Amount::ZERO; nodes];
         for (place, member) in self.members.rows().iter().enumerate() {
-            let Some(Member { tuple, is_drained, asked: since, .. }) = member else { continue };
+            let Some(FleetMember { tuple, is_drained, asked: since, .. }) = member else {
+                continue;
+            };
             if !is_drained {
                 // The headroom is kept from new grants; those in force may use it.
                 let kept = tuple.spare(Ratio::ZERO).min(lent[place] + pinned[place]);
@@ -208,7 +210,7 @@ impl Ledger {
                     let token = FencingToken { revision, id: self.granted };
                     let grant = Grant { token, provider, receiver, class, amount };
                     let carried = Amount::ZERO;
-                    let entry = Entry { grant, carried, since: now, round, wanted: round };
+                    let entry = LedgerEntry { grant, carried, since: now, round, wanted: round };
                     self.note(now, grant);
                     self.grants.insert(entry);
                     new.push(grant);
@@ -253,7 +255,7 @@ impl Ledger {
         options: &FleetOptions,
     ) -> Vec<Directive> {
         let mut grants = vec![Vec::new(); self.members.rows().len()];
-        for Entry { grant, .. } in self.grants.iter() {
+        for LedgerEntry { grant, .. } in self.grants.iter() {
             for node in [grant.provider, grant.receiver] {
                 let place = self.members.place(node);
                 place.into_iter().for_each(|place| grants[place].push(*grant));

@@ -12,7 +12,7 @@ use super::{Amount, CANDIDATES_MAX, Candidates, NODES_MAX, NodeId, Peer, Tuple};
 
 /// A node that has said something to this leader.
 #[derive(Clone, Debug)]
-pub(super) struct Member {
+pub(super) struct FleetMember {
     pub(super) node: NodeId,
     pub(super) incarnation: u64,
     /// Its newest beat.
@@ -33,9 +33,9 @@ pub(super) struct Member {
     pub(super) must_direct: bool,
 }
 
-impl Member {
+impl FleetMember {
     fn new(beat: &Heartbeat) -> Self {
-        Member {
+        FleetMember {
             node: beat.node,
             incarnation: beat.incarnation,
             number: 0,
@@ -87,7 +87,7 @@ pub(super) enum News {
 #[derive(Debug, Default)]
 pub(super) struct Members {
     places: BTreeMap<NodeId, u32>,
-    rows: Vec<Option<Member>>,
+    rows: Vec<Option<FleetMember>>,
     /// Requests so far.
     asked: u64,
     candidates: Candidates,
@@ -97,11 +97,11 @@ pub(super) struct Members {
 }
 
 impl Members {
-    pub(super) fn get(&self, node: NodeId) -> Option<&Member> {
+    pub(super) fn get(&self, node: NodeId) -> Option<&FleetMember> {
         self.rows[self.place(node)?].as_ref()
     }
 
-    pub(super) fn get_mut(&mut self, node: NodeId) -> Option<&mut Member> {
+    pub(super) fn get_mut(&mut self, node: NodeId) -> Option<&mut FleetMember> {
         let place = self.place(node)?;
         self.rows[place].as_mut()
     }
@@ -111,15 +111,15 @@ impl Members {
     }
 
     /// By place; a gap where a member has gone.
-    pub(super) fn rows(&self) -> &[Option<Member>] {
+    pub(super) fn rows(&self) -> &[Option<FleetMember>] {
         &self.rows
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Member> + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &FleetMember> + '_ {
         self.rows.iter().flatten()
     }
 
-    pub(super) fn rows_mut(&mut self) -> &mut [Option<Member>] {
+    pub(super) fn rows_mut(&mut self) -> &mut [Option<FleetMember>] {
         &mut self.rows
     }
 
@@ -137,7 +137,7 @@ impl Members {
             return News::Old;
         }
         let place = self.place_for(beat.node);
-        let member = self.rows[place].get_or_insert_with(|| Member::new(beat));
+        let member = self.rows[place].get_or_insert_with(|| FleetMember::new(beat));
         (member.incarnation, member.number, member.heard) = (beat.incarnation, beat.number, now);
         (member.tuple, member.output) = (beat.tuple.clone(), beat.output);
         member.obeyed = beat.heard;
@@ -194,7 +194,7 @@ impl Members {
         let mut row = Vec::new();
         for member in &self.rows {
             row.clear();
-            if let Some(Member { node, peers, .. }) = member {
+            if let Some(FleetMember { node, peers, .. }) = member {
                 let may_try = open_to(*node);
                 let is_open = |(node, _): &&(NodeId, Peer)| may_try(*node);
                 row.extend(peers.iter().filter(is_open).map(|(_, peer)| *peer));
@@ -206,7 +206,7 @@ impl Members {
 
     /// Pairs change many times a second, places hardly ever: they are looked up once.
     fn find_places(&mut self) {
-        for Member { reach, peers, .. } in self.rows.iter_mut().flatten() {
+        for FleetMember { reach, peers, .. } in self.rows.iter_mut().flatten() {
             let peer = |reach: &ReachablePeer| {
                 let place = *self.places.get(&reach.node)?;
                 Some((reach.node, Peer { place, distance: reach.distance }))

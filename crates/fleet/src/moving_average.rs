@@ -29,7 +29,7 @@ impl Smooth {
 
 /// A rate of what is counted, averaged in the same way. It begins at nothing.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Flow {
+pub(super) struct CarriedFlow {
     smooth: Smooth,
     counted: u64,
     since: Time,
@@ -38,11 +38,11 @@ pub(super) struct Flow {
 /// Counts are turned into a rate this often: single records are no rate.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-impl Flow {
+impl CarriedFlow {
     pub(super) fn new(now: Time) -> Self {
         let mut smooth = Smooth::default();
         smooth.add(now, 0.0, INTERVAL);
-        Flow { smooth, counted: 0, since: now }
+        CarriedFlow { smooth, counted: 0, since: now }
     }
 
     pub(super) fn count(&mut self, size: Size) {
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_what_was_counted_over_time() {
-        let mut flow = Flow::new(Time::ZERO);
+        let mut flow = CarriedFlow::new(Time::ZERO);
         for step in 1..=100 {
             flow.count(Size(500));
             flow.rate(Time::from_millis(step * 50), SECOND);

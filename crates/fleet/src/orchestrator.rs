@@ -9,9 +9,9 @@ use std::time::Duration;
 use tidegate_types::units::Time;
 
 use super::grant_history::{EndReason, GrantDecision, GrantTotals};
-use super::grants::{Entry, key};
+use super::grants::{LedgerEntry, key};
 use super::ledger::{GrantStatus, Ledger, MemberStatus};
-use super::members::{Member, News};
+use super::members::{FleetMember, News};
 use super::message::{Directive, FleetDigest, Heartbeat};
 use super::pairs::{PairState, Pairs};
 use super::plausibility;
@@ -175,7 +175,7 @@ impl Orchestrator {
 
     /// Every node that it hears.
     pub fn members(&self) -> impl Iterator<Item = MemberStatus> + '_ {
-        self.ledger.members.iter().map(|member: &Member| MemberStatus {
+        self.ledger.members.iter().map(|member: &FleetMember| MemberStatus {
             node: member.node,
             tuple: member.tuple.clone(),
             heard: member.heard,
@@ -185,7 +185,7 @@ impl Orchestrator {
 
     /// Every grant.
     pub fn grants(&self) -> impl Iterator<Item = GrantStatus> + '_ {
-        self.ledger.grants.iter().map(|entry: &Entry| GrantStatus {
+        self.ledger.grants.iter().map(|entry: &LedgerEntry| GrantStatus {
             grant: entry.grant,
             carried: entry.carried,
             since: entry.since,
@@ -209,7 +209,7 @@ impl Orchestrator {
         let Some(asking) = self.ledger.members.get(receiver) else { return Vec::new() };
         let short: Amount = asking.tuple.shortage().sum();
         let is_open = self.pairs.open_to(now, receiver);
-        let rank = |member: &Member| {
+        let rank = |member: &FleetMember| {
             let node = member.node;
             let may = node != receiver && !member.is_drained && is_near(node) && is_open(node);
             let lent: Amount =
@@ -277,7 +277,7 @@ impl Orchestrator {
         let new = self.ledger.apply(now, &redirections, round);
         for grant in &new {
             let member = self.ledger.members.get(grant.receiver);
-            let carries = member.map_or(Amount::ZERO, Member::carries);
+            let carries = member.map_or(Amount::ZERO, FleetMember::carries);
             if self.pairs.granted(now, (grant.receiver, grant.provider), carries) {
                 self.ledger.members.reshape();
             }

@@ -29,7 +29,7 @@ pub(super) enum Carried {
 
 /// What an acknowledgement or a time-out says about what was sent.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct Settled {
     /// It arrived.
     pub(super) arrived: Vec<Carried>,
     /// It must be sent again.
@@ -190,7 +190,7 @@ mod tests {
     use tidegate_capacity::RateControllerName;
 
     use super::*;
-    use crate::rate_control::Control;
+    use crate::rate_control::PathControl;
 
     const PATIENCE: Duration = Duration::from_millis(112);
 
@@ -205,7 +205,7 @@ mod tests {
     /// Packets of 1000 bytes, one each millisecond from 1, each with the piece of its number.
     fn sent(count: u64) -> InFlight {
         let mut in_flight = InFlight::default();
-        let mut control = Control::new(RateControllerName::Tide, None, None, None);
+        let mut control = PathControl::new(RateControllerName::Tide, None, None, None);
         for psn in 0..count {
             let size = Size(1000);
             let mark = control.sent(at(1 + psn), size, in_flight.bytes(), false);

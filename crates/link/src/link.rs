@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use tidegate_types::units::{Rate, Ratio, Size, Time};
 
 use crate::error::WireError;
-use crate::in_flight::{Carried, Outcome};
+use crate::in_flight::{Carried, Settled};
 use crate::limits::PATHS_MAX;
 use crate::options::{
     LinkCounts, LinkEvent, LinkOptions, OfferError, Outgoing, PathHealth, PathOptions, PathStatus,
@@ -93,7 +93,7 @@ impl Link {
     pub fn path_down(&mut self, path: usize, now: Time) {
         self.now = now;
         let failed = self.paths[path].down();
-        self.settle_outcome(Outcome { failed, ..Outcome::default() });
+        self.settle_outcome(Settled { failed, ..Settled::default() });
     }
 
     /// Takes a record, to be sent by its deadline.
@@ -183,7 +183,7 @@ impl Link {
 
     fn take_ack(&mut self, ack: &packet::SelectiveAck) {
         let path = usize::from(ack.path);
-        let mut outcome = Outcome::default();
+        let mut outcome = Settled::default();
         let Some(state) = self.paths.get_mut(path) else { return };
         if state.acked(self.now, ack, &mut outcome) {
             self.events.push_back(LinkEvent::Path { path, state: PathHealth::Up });
@@ -212,7 +212,7 @@ impl Link {
         }
     }
 
-    fn settle_outcome(&mut self, outcome: Outcome) {
+    fn settle_outcome(&mut self, outcome: Settled) {
         for carried in outcome.arrived {
             if let Carried::Part(part) = carried
                 && let Some(token) = self.outbox.arrived(part)
@@ -256,7 +256,7 @@ impl Link {
         let guard = &mut self.guard;
         self.outbox.hedge(now, |bytes| guard.pay(bytes));
         for path in 0..self.paths.len() {
-            let mut outcome = Outcome::default();
+            let mut outcome = Settled::default();
             if self.paths[path].tick(now, &mut outcome) {
                 self.events.push_back(LinkEvent::Path { path, state: PathHealth::Dead });
             }

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_types::units::{Size, Time};
 
-use self::numbers::Spare;
+use self::numbers::SpareNumbers;
 use super::outgoing_record::{FirstSend, OutgoingRecord, Part, Protection};
 use super::packet::{Custody, PIECE_MIN, ReceiveWindow};
 use super::reassembly::{RECORD_COST, cost};
@@ -62,7 +62,7 @@ pub(super) struct Outbox {
     held: Size,
     next_dsn: u64,
     /// Numbers before it that are to be given again.
-    spare: Spare,
+    spare: SpareNumbers,
     window: ReceiveWindow,
     /// The peer has told its window.
     is_window_known: bool,
@@ -92,7 +92,7 @@ impl Outbox {
             waiting_bytes: Size::ZERO,
             held: Size::ZERO,
             next_dsn: 1,
-            spare: Spare::default(),
+            spare: SpareNumbers::default(),
             window: ReceiveWindow { limit: WINDOW_START, record_max: WINDOW_START },
             is_window_known: false,
             begun_cost: Size::ZERO,

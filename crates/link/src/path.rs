@@ -7,7 +7,7 @@ use tidegate_capacity::RateControllerName;
 use tidegate_types::units::{Rate, Size, Time};
 
 use super::arrival_delay::ArrivalDelay;
-use super::in_flight::{Carried, InFlight, Outcome, Sent};
+use super::in_flight::{Carried, InFlight, Sent, Settled};
 use super::loss_rate::LossRate;
 use super::options::{LinkOptions, PathCounts, PathHealth, PathOptions};
 use super::outbox::PartKey;
@@ -15,7 +15,7 @@ use super::outgoing_record::Part;
 use super::packet::SelectiveAck;
 use super::path_scheduler::PathView;
 use super::predict::PredictorName;
-use super::rate_control::{Control, Feedback, Mark, explains_loss};
+use super::rate_control::{Feedback, Mark, PathControl, explains_loss};
 use super::received::Received;
 use super::round_trip::RoundTrip;
 
@@ -48,7 +48,7 @@ pub(super) struct Path {
     trips: RoundTrip,
     delay: ArrivalDelay,
     loss: LossRate,
-    control: Control,
+    control: PathControl,
     /// Bytes found lost that the rate controller has not heard of.
     untold: Size,
     queue: BTreeMap<PartKey, Size>,
@@ -83,7 +83,7 @@ impl Path {
             trips: RoundTrip::default(),
             delay: ArrivalDelay::new(predictor),
             loss: LossRate::default(),
-            control: Control::new(controller, None, None, decrease_factor),
+            control: PathControl::new(controller, None, None, decrease_factor),
             untold: Size::ZERO,
             queue: BTreeMap::new(),
             queued: Size::ZERO,
@@ -109,7 +109,7 @@ impl Path {
 
     fn restart(&mut self, remembered: Option<Rate>) {
         self.control =
-            Control::new(self.controller, self.options.cap, remembered, self.decrease_factor);
+            PathControl::new(self.controller, self.options.cap, remembered, self.decrease_factor);
     }
 
     /// The driver has lost the path. Answers what must go by others.
@@ -221,7 +221,7 @@ impl Path {
     }
 
     /// Takes an acknowledgement of this path's packets. Answers whether the path has come back.
-    pub(super) fn acked(&mut self, now: Time, ack: &SelectiveAck, outcome: &mut Outcome) -> bool {
+    pub(super) fn acked(&mut self, now: Time, ack: &SelectiveAck, outcome: &mut Settled) -> bool {
         if ack.largest() >= self.next_psn {
             return false;
         }
@@ -259,7 +259,7 @@ impl Path {
     }
 
     /// Finds lost packets.
-    fn lost(&mut self, now: Time, outcome: &mut Outcome) {
+    fn lost(&mut self, now: Time, outcome: &mut Settled) {
         let lost = self.in_flight.lost(now, self.trips.patience());
         self.counts.lost += lost.len() as u64;
         if explains_loss(self.delay.queue(), self.trips.smoothed()) {
@@ -294,7 +294,7 @@ impl Path {
     }
 
     /// Time passes. Answers whether the path has died.
-    pub(super) fn tick(&mut self, now: Time, outcome: &mut Outcome) -> bool {
+    pub(super) fn tick(&mut self, now: Time, outcome: &mut Settled) -> bool {
         self.control.tick(now);
         if self.state == PathHealth::Absent {
             return false;
@@ -320,7 +320,7 @@ impl Path {
     }
 
     /// What was not answered in time goes again, at once or when it is hedged.
-    fn unanswered(&mut self, now: Time, outcome: &mut Outcome) {
+    fn unanswered(&mut self, now: Time, outcome: &mut Settled) {
         let (carried, count) = self.in_flight.overdue(now - self.answer_time());
         self.unanswered = self.unanswered.saturating_add(count);
         outcome.overdue.extend(carried);

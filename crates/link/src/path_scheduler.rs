@@ -1,54 +1,32 @@
 //! Which path takes the next piece.
 
-mod baselines;
-mod mvqs;
 mod scheduler;
 
 pub use self::scheduler::{PathScheduler, PathView, PieceView};
 
-tidegate_types::named! {
-    /// The schedulers, by name.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub enum PathSchedulerName: "schedule of paths" {
-        /// FD-MVQS as corrected.
-        #[default]
-        FdMvqs = "fd-mvqs",
-        /// FD-MVQS as printed.
-        FdMvqsPaper = "fd-mvqs-paper",
-        /// Least round trip that has room.
-        LowRtt = "low-rtt",
-        /// Expected rounds of a window that loss makes smaller.
-        DpsafLike = "dpsaf-like",
-        /// A slower path only if it does not block the window.
-        Blest = "blest",
-        /// A slower path only if it is done before the fastest.
-        Ecf = "ecf",
-        /// One after the other.
-        RoundRobin = "round-robin",
-        /// Every path that has room.
-        Redundant = "redundant",
+tidegate_types::algorithms! {
+    /// The schedulers of paths, by name. A new one is a file in `path_scheduler/baselines/`, and a line here.
+    pub enum PathSchedulerName: "schedule of paths" -> scheduler::Build {
+        mod {
+            #[default]
+            FdMvqs = "fd-mvqs" in mvqs: "FD-MVQS as corrected.",
+        }
+        mod baselines {
+            FdMvqsPaper = "fd-mvqs-paper" in mvqs_paper: "FD-MVQS as printed.",
+            LowRtt = "low-rtt" in low_rtt: "The least round trip that has room.",
+            DpsafLike = "dpsaf-like" in dpsaf: "Expected rounds of a window that loss makes smaller.",
+            Blest = "blest" in blest: "A slower path only if it does not block the window.",
+            Ecf = "ecf" in ecf: "A slower path only if it is done before the fastest.",
+            RoundRobin = "round-robin" in round_robin: "One path after the other.",
+            Redundant = "redundant" in redundant: "Every path that has room.",
+        }
     }
 }
 
 impl PathSchedulerName {
     /// The scheduler. `decrease_factor` is η of Eq. 22, in [0, 1].
     pub fn build(self, decrease_factor: f64) -> Box<dyn PathScheduler> {
-        match self {
-            PathSchedulerName::FdMvqs => Box::new(mvqs::Mvqs),
-            PathSchedulerName::FdMvqsPaper => {
-                Box::new(baselines::mvqs_paper::MvqsPaper { decrease_factor })
-            }
-            PathSchedulerName::LowRtt => Box::new(baselines::low_rtt::LowRtt),
-            PathSchedulerName::DpsafLike => {
-                Box::new(baselines::dpsaf::DpsafLike { decrease_factor })
-            }
-            PathSchedulerName::Blest => Box::new(baselines::blest::Blest::default()),
-            PathSchedulerName::Ecf => Box::new(baselines::ecf::Ecf::default()),
-            PathSchedulerName::RoundRobin => {
-                Box::new(baselines::round_robin::RoundRobin::default())
-            }
-            PathSchedulerName::Redundant => Box::new(baselines::redundant::Redundant),
-        }
+        self.entry()(decrease_factor)
     }
 }
 

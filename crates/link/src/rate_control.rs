@@ -56,7 +56,7 @@ pub(super) struct Feedback {
 
 /// Window and pace of one path.
 #[derive(Debug)]
-pub(super) struct Control {
+pub(super) struct PathControl {
     controller: Box<dyn RateController>,
     /// While it is not over, it may allow more than the rate controller does.
     start: Start,
@@ -76,7 +76,7 @@ pub(super) struct Control {
     decreased_until: Time,
 }
 
-impl Control {
+impl PathControl {
     /// A path of which nothing is known but perhaps a rate of earlier.
     pub(super) fn new(
         controller: RateControllerName,
@@ -85,7 +85,7 @@ impl Control {
         decrease_factor: Option<f64>,
     ) -> Self {
         let options = UplinkOptions { name: "path".into(), controller, cap, remembered };
-        Control {
+        PathControl {
             controller: capacity::build(&options),
             start: Start::new(remembered),
             controller_starts: !matches!(
@@ -235,7 +235,7 @@ mod tests {
 
     /// Rounds of ten packets a round trip, of which so many are lost while packets stand in a queue for so
     /// many seconds.
-    fn rounds(control: &mut Control, count: u64, lost: u64, queue: f64) -> Time {
+    fn rounds(control: &mut PathControl, count: u64, lost: u64, queue: f64) -> Time {
         let mut now = Time::from_millis(1000);
         for _ in 0..count {
             let mut in_flight = Size::ZERO;
@@ -255,8 +255,8 @@ mod tests {
         now
     }
 
-    fn control(decrease_factor: Option<f64>) -> Control {
-        Control::new(RateControllerName::Tide, None, None, decrease_factor)
+    fn control(decrease_factor: Option<f64>) -> PathControl {
+        PathControl::new(RateControllerName::Tide, None, None, decrease_factor)
     }
 
     #[test]

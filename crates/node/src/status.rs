@@ -150,8 +150,10 @@ pub struct ClassStatus {
     pub backlog_records: u64,
     /// Bytes that wait.
     pub backlog: Size,
-    /// Of these, records past their deadline.
+    /// Of these, records in the late lists.
     pub late_records: u64,
+    /// Records past their deadline, in the late lists or where a scheduler keeps them in their order.
+    pub overdue_records: u64,
     /// Arrivals (Λ).
     pub input_rate: Rate,
     /// Arrivals in records/s.

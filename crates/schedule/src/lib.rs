@@ -10,9 +10,9 @@
 //! | `queue/mod.rs`, `queue/` | queues, groups, live and late lists, exact in bytes |
 //! | `discipline.rs` | the order within one queue |
 //! | `scheduler.rs` | the `Scheduler` trait: what it sees and what it answers |
-//! | `names.rs` | the schedulers by name, and what else of a node follows from the choice |
+//! | `names.rs` | what follows from the name of a scheduler: lanes, and the order of records |
 //! | `tidegate.rs` | the default scheduler |
-//! | `throttle.rs` | serves each class at a granted rate, for schedulers that grant rates |
+//! | `granted.rs`, `throttle.rs` | what schedulers share that grant rates ahead; serves each class at its granted rate |
 //! | `estimate.rs`, `allocate.rs`, `shares.rs` | arrival rates; the division of the uplink among classes; what a node reports of it |
 //! | `baselines/` | the paper's schedulers and a plain FIFO, selectable by name |
 //!
@@ -34,9 +34,9 @@
 #![forbid(unsafe_code)]
 
 pub mod allocate;
-mod baselines;
 pub mod discipline;
 pub mod estimate;
+mod granted;
 mod names;
 pub mod queue;
 mod scheduler;
@@ -44,8 +44,21 @@ mod shares;
 #[cfg(test)]
 mod tests;
 mod throttle;
-mod tidegate;
 
-pub use self::names::SchedulerName;
 pub use self::scheduler::{Choice, ClassLoad, ClassView, NextCut, Scheduler, UplinkLoad};
 pub use self::shares::{Shortage, Spare, UplinkShares};
+
+tidegate_types::algorithms! {
+    /// The schedulers, by name. A new one is a file in `baselines/`, and a line here.
+    pub enum SchedulerName: "scheduler" -> scheduler::SchedulerEntry {
+        mod baselines {
+            Native = "native" in native: "One FIFO for everything.",
+            JanusPaper = "janus-paper" in janus_paper: "JANUS as printed: grants rates after a violation.",
+            Janus = "janus" in janus: "JANUS repaired: grants rates in every interval.",
+        }
+        mod {
+            #[default]
+            Tidegate = "tidegate" in tidegate: "Urgent first, minimum shares and caps; lends what is unused.",
+        }
+    }
+}

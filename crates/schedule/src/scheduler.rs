@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_types::class::{ClassId, Classes};
 use tidegate_types::units::{Rate, Size, Time};
 
-use crate::queue::Timing;
+use crate::queue::{Ranking, Timing};
 use crate::shares::UplinkShares;
 
 /// What would go next of a list: one cut of its most urgent ready record.
@@ -97,6 +97,18 @@ pub trait Scheduler: std::fmt::Debug + Send {
     fn shares(&self) -> Option<&UplinkShares> {
         None
     }
+}
+
+/// What a scheduler's file tells the list of schedulers, in its constant `ENTRY`.
+pub(crate) struct SchedulerEntry {
+    /// A scheduler for one uplink with these classes.
+    pub(crate) build: fn(&Classes) -> Box<dyn Scheduler>,
+    /// How records are ranked inside a class.
+    pub(crate) ranking: Ranking,
+    /// Whether classes are told apart: each has its connection then.
+    pub(crate) has_classes: bool,
+    /// Whether live records of the most urgent class may overdraw the uplink by a cut.
+    pub(crate) favours_alarms: bool,
 }
 
 /// Longest and shortest interval between reallocations: t of JANUS, Alg. 1.

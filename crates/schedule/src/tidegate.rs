@@ -9,8 +9,16 @@
 use tidegate_types::class::{ClassId, Classes};
 use tidegate_types::units::{Rate, Ratio, Size, Time};
 
-use crate::queue::Timing;
-use crate::scheduler::{Choice, ClassView, NextCut, Scheduler};
+use crate::queue::{Ranking, Timing};
+use crate::scheduler::{Choice, ClassView, NextCut, Scheduler, SchedulerEntry};
+
+/// How the node uses it.
+pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {
+    build: |classes| Box::new(Tidegate::new(classes)),
+    ranking: Ranking::Deadline,
+    has_classes: true,
+    favours_alarms: true,
+};
 
 /// Bound on what a class can save up or owe, in bytes: a quarter of a second of 2 Mbit/s.
 const CREDIT_MAX: f64 = 64.0 * 1024.0;
@@ -27,7 +35,7 @@ fn credit_max(view: &ClassView) -> f64 {
 ///    reaches (before the live ones, once the whole credit is saved up);
 /// 3. late records, most urgent class first.
 #[derive(Debug)]
-pub(super) struct Tidegate {
+struct Tidegate {
     classes: Vec<ClassState>,
 }
 
@@ -46,7 +54,7 @@ struct ClassState {
 
 impl Tidegate {
     /// For these classes, nothing owed.
-    pub(super) fn new(classes: &Classes) -> Self {
+    fn new(classes: &Classes) -> Self {
         let state = |(_, spec): (ClassId, &tidegate_types::class::ClassSpec)| ClassState {
             min_share: spec.min_share,
             late_share: spec.late_share,

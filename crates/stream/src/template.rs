@@ -17,7 +17,7 @@ pub enum TargetError {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
+enum TemplatePiece {
     Text(String),
     Topic,
     /// From 0.
@@ -26,7 +26,7 @@ enum Piece {
 
 /// A topic with places: `%t` for the whole topic of the record, `%1` to `%9` for its levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Template(Vec<Piece>);
+pub struct Template(Vec<TemplatePiece>);
 
 impl Template {
     /// Parses a template such as `clean/%2`.
@@ -39,15 +39,15 @@ impl Template {
         }
         let mut pieces = Vec::new();
         let mut parts = text.split('%');
-        pieces.extend(parts.next().map(|first| Piece::Text(first.into())));
+        pieces.extend(parts.next().map(|first| TemplatePiece::Text(first.into())));
         for part in parts {
             let mut rest = part.chars();
             let piece = match rest.next() {
-                Some('t') => Piece::Topic,
-                Some(digit @ '1'..='9') => Piece::Level(digit as usize - '1' as usize),
+                Some('t') => TemplatePiece::Topic,
+                Some(digit @ '1'..='9') => TemplatePiece::Level(digit as usize - '1' as usize),
                 _ => return Err(TargetError::Place(text.into())),
             };
-            pieces.extend([piece, Piece::Text(rest.as_str().into())]);
+            pieces.extend([piece, TemplatePiece::Text(rest.as_str().into())]);
         }
         Ok(Template(pieces))
     }
@@ -57,9 +57,9 @@ impl Template {
         let mut filled = String::new();
         for piece in &self.0 {
             match piece {
-                Piece::Text(text) => filled.push_str(text),
-                Piece::Topic => filled.push_str(topic),
-                Piece::Level(place) => filled.push_str(level(topic, *place)),
+                TemplatePiece::Text(text) => filled.push_str(text),
+                TemplatePiece::Topic => filled.push_str(topic),
+                TemplatePiece::Level(place) => filled.push_str(level(topic, *place)),
             }
         }
         filled.into()
@@ -70,13 +70,13 @@ impl Template {
         let mut text = String::new();
         for piece in &self.0 {
             match piece {
-                Piece::Text(part) => text.push_str(part),
+                TemplatePiece::Text(part) => text.push_str(part),
                 // What stands behind may be anywhere.
-                Piece::Topic => {
+                TemplatePiece::Topic => {
                     text.push('\0');
                     break;
                 }
-                Piece::Level(_) => text.push('\u{1}'),
+                TemplatePiece::Level(_) => text.push('\u{1}'),
             }
         }
         let mut levels = Vec::new();

@@ -28,7 +28,7 @@ pub enum TreeError {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Node {
+enum TreeNode {
     Leaf(Value),
     /// At most so much: the first place, else the second.
     Question(Arc<str>, f64, usize, usize),
@@ -37,7 +37,7 @@ enum Node {
 /// A tree, and where what it says goes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecisionTree {
-    nodes: Arc<[Node]>,
+    nodes: Arc<[TreeNode]>,
     into: Arc<str>,
 }
 
@@ -57,16 +57,16 @@ impl DecisionTree {
 }
 
 /// Adds a node behind those under it; returns its place.
-fn add(json: &Json, nodes: &mut Vec<Node>) -> Result<usize, TreeError> {
+fn add(json: &Json, nodes: &mut Vec<TreeNode>) -> Result<usize, TreeError> {
     let wrong = || TreeError::Node(json.to_string().chars().take(80).collect());
     let node = match (json.get("leaf"), json.get("field"), json.get("at_most")) {
-        (Some(leaf), None, None) => Node::Leaf(value_of(leaf).ok_or_else(wrong)?),
+        (Some(leaf), None, None) => TreeNode::Leaf(value_of(leaf).ok_or_else(wrong)?),
         (None, Some(field), Some(at_most)) => {
             let field = field.as_str().ok_or_else(wrong)?;
             let at_most = at_most.as_f64().ok_or_else(wrong)?;
             let then = add(json.get("then").ok_or_else(wrong)?, nodes)?;
             let other = add(json.get("else").ok_or_else(wrong)?, nodes)?;
-            Node::Question(field.into(), at_most, then, other)
+            TreeNode::Question(field.into(), at_most, then, other)
         }
         _ => return Err(wrong()),
     };
@@ -84,8 +84,8 @@ impl StepInstance for DecisionTree {
         let mut place = self.nodes.len() - 1;
         let leaf = loop {
             match &self.nodes[place] {
-                Node::Leaf(value) => break value.clone(),
-                Node::Question(field, at_most, then, other) => {
+                TreeNode::Leaf(value) => break value.clone(),
+                TreeNode::Question(field, at_most, then, other) => {
                     place = if row.number(field)? <= *at_most { *then } else { *other };
                 }
             }

@@ -145,5 +145,3 @@ tidegate_types::named! {
         Panic = "panic",
     }
 }
-
-impl StepError {}

@@ -4,7 +4,7 @@ use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 
-use crate::units::Rate;
+use crate::units::{Rate, whole_number};
 
 /// A rate in whole bytes/s: sums and differences are exact, so no crumbs are granted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,43 +45,7 @@ impl Amount {
     }
 }
 
-impl Add for Amount {
-    type Output = Amount;
-    #[inline]
-    fn add(self, other: Amount) -> Amount {
-        Amount(self.0 + other.0)
-    }
-}
-
-impl AddAssign for Amount {
-    #[inline]
-    fn add_assign(&mut self, other: Amount) {
-        self.0 += other.0;
-    }
-}
-
-impl Sub for Amount {
-    type Output = Amount;
-    /// Panics in every build on underflow: a negative amount is an accounting mistake of ours.
-    #[inline]
-    fn sub(self, other: Amount) -> Amount {
-        Amount(self.0.checked_sub(other.0).expect("amounts never go below zero"))
-    }
-}
-
-impl SubAssign for Amount {
-    #[inline]
-    fn sub_assign(&mut self, other: Amount) {
-        *self = *self - other;
-    }
-}
-
-impl Sum for Amount {
-    #[inline]
-    fn sum<I: Iterator<Item = Amount>>(amounts: I) -> Amount {
-        amounts.fold(Amount::ZERO, Add::add)
-    }
-}
+whole_number!(Amount);
 
 impl fmt::Display for Amount {
     /// Network notation, as in configuration: `2.00 Mbit/s`.

@@ -43,7 +43,7 @@ pub mod crc;
 pub mod demand;
 pub mod ids;
 pub mod limits;
-mod names;
+pub mod names;
 pub mod random;
 pub mod ranges;
 pub mod record;

@@ -1,5 +1,11 @@
 //! The names of an enum's variants, each written once, beside its variant.
 
+/// An enum whose variants have names.
+pub trait NamedVariants: 'static {
+    /// The names that can be chosen, in order.
+    const NAMES: &'static [&'static str];
+}
+
 /// Declares an enum whose variants have names: `ALL` has every variant in order, `name()` gives the name of one. With a
 /// text behind the enum's own name, which says what is chosen, a variant is also read by its name.
 ///
@@ -52,15 +58,92 @@ macro_rules! named {
             }
         }
 
+        impl $crate::names::NamedVariants for $Enum {
+            const NAMES: &'static [&'static str] = &[$($name),+];
+        }
+
         $(impl ::std::str::FromStr for $Enum {
             type Err = String;
 
             fn from_str(text: &str) -> Result<Self, String> {
                 Self::ALL.into_iter().find(|one| one.name() == text).ok_or_else(|| {
-                    let names = Self::ALL.map(Self::name).join(", ");
+                    let names = <Self as $crate::names::NamedVariants>::NAMES.join(", ");
                     format!(concat!("no ", $what, " is called {:?}: there are {}"), text, names)
                 })
             }
         })?
+    };
+}
+
+/// Declares algorithms that are chosen by name. Each is one file and one line here, which gives its variant, its name, its
+/// module and what it does:
+///
+/// ```text
+/// /// The schedulers, by name.
+/// pub enum SchedulerName: "scheduler" -> SchedulerEntry {
+///     mod baselines { Native = "native" in native: "One FIFO for everything.", }
+///     mod { #[default] Tidegate = "tidegate" in tidegate: "Urgent first.", }
+/// }
+/// ```
+///
+/// The macro declares the modules, in the folder `baselines` or beside the list, and the enum as [`named!`](crate::named)
+/// does. `entry()` is the constant `ENTRY` of the chosen module; `about()` is the sentence of its line. Other crates must
+/// have an answer for variants that they do not know (`non_exhaustive`), so that a new line never breaks them.
+///
+/// `cargo fmt` does not see modules that a macro declares: `scripts/format.sh` gives their files to `rustfmt`.
+#[macro_export]
+macro_rules! algorithms {
+    (
+        $(#[$about:meta])*
+        $visible:vis enum $Enum:ident: $what:literal -> $Entry:ty {
+            $(mod $($folder:ident)? {
+                $($(#[$its:meta])* $Variant:ident = $name:literal in $module:ident: $text:literal,)+
+            })+
+        }
+        $(unlisted {
+            $($(#[$whose:meta])* $Other:ident = $other:literal in $file:ident: $line:literal,)+
+        })?
+    ) => {
+        $($crate::algorithms!(@modules $($folder)? { $($module)+ });)+
+        $($crate::algorithms!(@modules { $($file)+ });)?
+
+        $crate::named! {
+            $(#[$about])*
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+            #[non_exhaustive]
+            $visible enum $Enum: $what {
+                $($($(#[$its])* #[doc = $text] $Variant = $name,)+)+
+            }
+            $(unlisted {
+                $($(#[$whose])* #[doc = $line] $Other = $other,)+
+            })?
+        }
+
+        impl $Enum {
+            /// What it does, in a sentence.
+            $visible fn about(self) -> &'static str {
+                match self {
+                    $($(Self::$Variant => $text,)+)+
+                    $($(Self::$Other => $line,)+)?
+                }
+            }
+
+            /// How the crate uses it.
+            fn entry(self) -> $Entry {
+                match self {
+                    $($(Self::$Variant => $module::ENTRY,)+)+
+                    $($(Self::$Other => $file::ENTRY,)+)?
+                }
+            }
+        }
+    };
+    (@modules { $($module:ident)+ }) => {
+        $(mod $module;)+
+    };
+    (@modules $folder:ident { $($module:ident)+ }) => {
+        mod $folder {
+            $(pub(crate) mod $module;)+
+        }
+        use $folder::{$($module),+};
     };
 }

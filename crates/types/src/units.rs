@@ -113,43 +113,51 @@ impl Size {
     }
 }
 
-impl Add for Size {
-    type Output = Size;
-    #[inline]
-    fn add(self, other: Size) -> Size {
-        Size(self.0 + other.0)
-    }
-}
+/// Sums and differences of a whole number. A difference below zero panics in every build: it is an accounting mistake of
+/// ours.
+macro_rules! whole_number {
+    ($Number:ident) => {
+        impl Add for $Number {
+            type Output = $Number;
+            #[inline]
+            fn add(self, other: $Number) -> $Number {
+                $Number(self.0 + other.0)
+            }
+        }
 
-impl AddAssign for Size {
-    #[inline]
-    fn add_assign(&mut self, other: Size) {
-        self.0 += other.0;
-    }
-}
+        impl AddAssign for $Number {
+            #[inline]
+            fn add_assign(&mut self, other: $Number) {
+                self.0 += other.0;
+            }
+        }
 
-impl Sub for Size {
-    type Output = Size;
-    /// Panics in every build on underflow: a negative size is an accounting mistake of ours.
-    #[inline]
-    fn sub(self, other: Size) -> Size {
-        Size(self.0.checked_sub(other.0).expect("sizes never go below zero"))
-    }
-}
+        impl Sub for $Number {
+            type Output = $Number;
+            #[inline]
+            fn sub(self, other: $Number) -> $Number {
+                $Number(self.0.checked_sub(other.0).expect("amounts never go below zero"))
+            }
+        }
 
-impl SubAssign for Size {
-    #[inline]
-    fn sub_assign(&mut self, other: Size) {
-        *self = *self - other;
-    }
-}
+        impl SubAssign for $Number {
+            #[inline]
+            fn sub_assign(&mut self, other: $Number) {
+                *self = *self - other;
+            }
+        }
 
-impl Sum for Size {
-    #[inline]
-    fn sum<I: Iterator<Item = Size>>(sizes: I) -> Size {
-        sizes.fold(Size::ZERO, Add::add)
-    }
+        impl Sum for $Number {
+            #[inline]
+            fn sum<I: Iterator<Item = $Number>>(numbers: I) -> $Number {
+                numbers.fold($Number::ZERO, Add::add)
+            }
+        }
+    };
 }
+pub(crate) use whole_number;
+
+whole_number!(Size);
 
 /// A data rate in bytes per second; finite and >= 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
@@ -315,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "sizes never go below zero")]
+    #[should_panic(expected = "amounts never go below zero")]
     fn a_negative_size_is_a_mistake() {
         let _ = Size(1) - Size(2);
     }

@@ -82,6 +82,9 @@ pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
         tracing::info!("records go to {}", output.destination());
     }
     let status = StatusSource::new(node.running.status.clone(), node.boards.clone());
+    if !config.http.listen.0.is_empty() {
+        tokio::spawn(status.clone().keep_looking());
+    }
     let site = Site::new(status);
     for address in &config.http.listen.0 {
         let cure = "choose another address in [http] listen, or listen = [] for none";

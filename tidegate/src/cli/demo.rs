@@ -11,11 +11,12 @@ pub mod relay;
 use std::io;
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use tidegate_schedule::SchedulerName;
 use tidegate_types::class::{Classes, default_classes};
 use tidegate_types::units::{Rate, Size};
 use tokio::task::JoinSet;
@@ -25,21 +26,21 @@ use self::load::{ALARMS, BULK};
 use self::meter::Meter;
 use self::relay::{LineOptions, Relay};
 use crate::assembly::{self, Assembled};
-use crate::cli::screen::Screen;
+use crate::cli::screen::{Screen, paint, width};
+use crate::cli::tables::{self, EndToEnd, Sort};
 use crate::cli::{line_delay, line_rate};
-use crate::config::{Config, Scheduler, read};
+use crate::config::{Config, read};
 use crate::link::Links;
-use crate::node::broker::BrokerStatus;
 use crate::observe::status::Snapshot;
-use crate::observe::status::table::{self, EndToEnd, rate, size, span};
+use crate::observe::status::table::{Paint, rate, size, span};
 use crate::observe::status::view::{ClassView, NodeView};
 
 /// Arguments of `demo`.
 #[derive(Clone, Debug, Args)]
 pub struct DemoArguments {
     /// Who picks the next record: tidegate, or native for one queue first come first served
-    #[arg(long, value_name = "NAME", default_value = "tidegate")]
-    pub scheduler: Scheduler,
+    #[arg(long, value_name = "NAME", default_value = "tidegate", value_parser = scheduler_names())]
+    pub scheduler: SchedulerName,
     /// How long to run
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub seconds: u64,
@@ -51,10 +52,20 @@ pub struct DemoArguments {
     pub delay: Duration,
 }
 
+/// The schedulers by name, for the command line.
+fn scheduler_names() -> impl TypedValueParser<Value = SchedulerName> {
+    let names = SchedulerName::ALL.map(|one| PossibleValue::new(one.name()).help(one.about()));
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<SchedulerName>())
+}
+
 pub(super) const DEMO_HELP: &str = "\
 Two nodes and a line of 2 Mbit/s and 50 ms between them, all on loopback. Sensors publish alarms
 (200 bytes, 5 a second) and bulk (20 kB, 20 a second): 1.6 times what the line can carry. The table
-shows how long each class waits in the first node, and how old records are at the far end.";
+shows how long each class waits in the first node, and how old records are at the far end.
+
+What the line carries is counted in the line. The first node's own estimates of its rate and round trip are
+not shown: the line is a relay on this machine whose kernel acknowledges for the far end, so they are those
+of the way to the relay.";
 
 /// How often the table is printed where it cannot be refreshed in place.
 const PACE_PRINTED: Duration = Duration::from_secs(5);
@@ -122,23 +133,7 @@ impl Stage {
 
     /// The near node, its time counted from `start`, when the sensors began.
     async fn view(&self, start: Instant) -> anyhow::Result<NodeView> {
-        let now = Arc::new(self.gate.running.status.get().await?);
-        let view = NodeView::from(&Snapshot {
-            proxy: None,
-            now,
-            before: None,
-            commits: None,
-            confirms: Arc::default(),
-            links: Vec::new(),
-            broker: BrokerStatus::default(),
-            fleet: None,
-            group: None,
-            mirror: None,
-            frames: None,
-            scripts: Vec::new(),
-            operators: Vec::new(),
-            operators_before: Vec::new(),
-        });
+        let view = NodeView::from(&Snapshot::bare(self.gate.running.status.get().await?));
         Ok(NodeView { uptime_seconds: start.elapsed().as_secs_f64(), ..view })
     }
 
@@ -165,12 +160,16 @@ impl Stage {
         let mut ticks = interval(pace);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks.tick().await;
+        let mut before = (Instant::now(), self.relay.carried());
         loop {
             ticks.tick().await;
             let view = self.view(start).await?;
-            let head = head(arguments, &view);
-            let table = table::render(&view, Some(&self.meter.read()));
-            match screen.show(&format!("{head}{table}")) {
+            let (at, carried) = (Instant::now(), self.relay.carried());
+            let bytes = carried.saturating_sub(before.1);
+            let now = bytes.as_f64() / at.duration_since(before.0).as_secs_f64().max(1e-3);
+            before = (at, carried);
+            let text = shown(arguments, &view, now, &self.meter.read(), width(), paint());
+            match screen.show(&text) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
                 Err(error) => return Err(error.into()),
@@ -210,7 +209,7 @@ mqtt = { listen = "127.0.0.1:0" }
 listen = []
 "#;
 
-fn gate_config(line: SocketAddr, scheduler: Scheduler) -> Config {
+fn gate_config(line: SocketAddr, scheduler: SchedulerName) -> Config {
     let text = format!(
         "[node]\nname = \"gate\"\n\n[[output]]\nname = \"line\"\n\
          mqtt = {{ url = \"mqtt://{line}\" }}\n{STREAMS}"
@@ -225,19 +224,26 @@ fn far_config() -> Config {
     read(&format!("{own}{STREAMS}")).config
 }
 
-fn head(arguments: &DemoArguments, view: &NodeView) -> String {
-    format!(
-        "line of {}, {} each way; scheduler {}; {:.0} of {} s\n",
-        arguments.rate,
-        span(arguments.delay.as_secs_f64()),
-        scheduler(arguments),
-        view.uptime_seconds,
-        arguments.seconds
-    )
-}
-
-fn scheduler(arguments: &DemoArguments) -> &'static str {
-    tidegate_schedule::SchedulerName::from(arguments.scheduler).name()
+/// The table, below what the line is and carries.
+fn shown(
+    arguments: &DemoArguments,
+    view: &NodeView,
+    carried: f64,
+    far: &[EndToEnd],
+    width: usize,
+    paint: Paint,
+) -> String {
+    let head = [
+        format!("line of {}, {} each way", arguments.rate, span(arguments.delay.as_secs_f64())),
+        format!("carries {}", rate(carried)),
+        format!("scheduler {}", arguments.scheduler.name()),
+        format!("{:.0} of {} s", view.uptime_seconds, arguments.seconds),
+    ];
+    // The kernel's figures are those of the way to the relay.
+    let node = NodeView { uplinks: Vec::new(), ..view.clone() };
+    tables::wrapped(&head, width)
+        + &tables::summary(&node, width, paint)
+        + &tables::classes(&node, Some(far), Sort::Given).render(width, paint)
 }
 
 /// What was seen, and what the other scheduler would show.
@@ -255,19 +261,19 @@ fn summary(arguments: &DemoArguments, view: &NodeView, far: &[EndToEnd], carried
     let backlog: u64 = view.classes.iter().map(|class| class.backlog_bytes).sum();
     let wait = arguments.rate.time_for(Size(backlog)).as_secs_f64();
     text += &match arguments.scheduler {
-        Scheduler::Tidegate => format!(
+        SchedulerName::Tidegate => format!(
             "{} wait now. In one queue, first come first served, an alarm would wait behind all of it: \
              {}.\nSee it with: tidegate demo --scheduler native\n",
             size(backlog),
             span(wait)
         ),
-        Scheduler::Native => format!(
+        SchedulerName::Native => format!(
             "{} wait now in one queue, first come first served: the next alarm waits {}.\n\
              See urgent records overtake with: tidegate demo\n",
             size(backlog),
             span(wait)
         ),
-        Scheduler::JanusPaper | Scheduler::Janus => format!(
+        _ => format!(
             "{} wait now, each class for the rate that it was granted ahead.\n\
              See what is lent at once with: tidegate demo\n",
             size(backlog)
@@ -314,16 +320,66 @@ fn class_in_words(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::status::view::{CountsView, TimesView};
+    use crate::observe::status::view::{CountsView, StagesView, TimesView, UplinkView};
 
     #[test]
     fn the_configurations_are_right() {
         let line = ([127, 0, 0, 1], 4711).into();
-        let gate = gate_config(line, Scheduler::Native);
+        let gate = gate_config(line, SchedulerName::Native);
         assert_eq!(crate::config::check::check(&gate), []);
         assert_eq!(crate::config::check::check(&far_config()), []);
         assert_eq!(gate.stream.len(), 3);
-        assert_eq!(gate.node.scheduler, Scheduler::Native);
+        assert_eq!(gate.node.scheduler, SchedulerName::Native);
+    }
+
+    #[test]
+    fn end_to_end_latency_is_there_at_80_columns() {
+        let times = |count, p50_seconds, p99_seconds| TimesView {
+            count,
+            p50_seconds,
+            p99_seconds,
+            ..Default::default()
+        };
+        let class = |name: &str, bound_seconds, residence| ClassView {
+            name: name.into(),
+            bound_seconds,
+            input_bytes_per_second: 403_000.0,
+            output_bytes_per_second: 245_000.0,
+            backlog_records: 154,
+            backlog_bytes: 3_100_000,
+            late_records: 135,
+            counts: CountsView { dropped: [("full".into(), 120)].into(), ..Default::default() },
+            stages: StagesView { residence, ..Default::default() },
+            ..Default::default()
+        };
+        let view = NodeView {
+            node: "gate".into(),
+            uptime_seconds: 20.0,
+            memory_bytes: 64 << 20,
+            classes: vec![
+                class("ls", 0.05, times(105, 0.000_03, 0.000_137)),
+                class("lt", 1.0, times(257, 1.07, 10.6)),
+            ],
+            uplinks: vec![UplinkView { capacity_bytes_per_second: 1e6, ..Default::default() }],
+            ..Default::default()
+        };
+        let far = [
+            EndToEnd { class: "ls".into(), times: times(105, 0.062, 0.066) },
+            EndToEnd { class: "lt".into(), times: times(257, 1.16, 10.6) },
+        ];
+        let text =
+            shown(&arguments(SchedulerName::Native), &view, 246_000.0, &far, 80, Paint::Plain);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        insta::assert_snapshot!(text);
+    }
+
+    fn arguments(scheduler: SchedulerName) -> DemoArguments {
+        DemoArguments {
+            scheduler,
+            seconds: 30,
+            rate: Rate::from_bits(2e6),
+            delay: Duration::from_millis(50),
+        }
     }
 
     #[test]
@@ -351,15 +407,9 @@ mod tests {
             ..Default::default()
         };
         let far = [EndToEnd { class: "ls".into(), times }];
-        let arguments = |scheduler| DemoArguments {
-            scheduler,
-            seconds: 30,
-            rate: Rate::from_bits(2e6),
-            delay: Duration::from_millis(50),
-        };
-        let ours = arguments(Scheduler::Tidegate);
+        let ours = arguments(SchedulerName::Tidegate);
         insta::assert_snapshot!(summary(&ours, &view, &far, Size(7_100_000)));
-        let native = arguments(Scheduler::Native);
+        let native = arguments(SchedulerName::Native);
         insta::assert_snapshot!(summary(&native, &view, &far, Size(7_100_000)));
     }
 }

@@ -85,7 +85,11 @@ async fn run(config: Config, file: Option<&Path>, guest: Guest) -> anyhow::Resul
         tracing::info!(listener = %name, "requests at {address}");
     }
     let boards = Boards { proxy: Some(running.counts.clone()), ..Boards::default() };
-    let site = Site::new(StatusSource::new(running.status.clone(), boards));
+    let status = StatusSource::new(running.status.clone(), boards);
+    if !config.http.listen.0.is_empty() {
+        tokio::spawn(status.clone().keep_looking());
+    }
+    let site = Site::new(status);
     for address in &config.http.listen.0 {
         let cure = "choose another address in [http] listen, or listen = [] for none";
         let served = http::serve(*address, site.clone(), (&config.http).into()).await;

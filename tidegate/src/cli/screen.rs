@@ -2,6 +2,29 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use crate::observe::status::table::Paint;
+
+/// Columns of a terminal, or what text for a file or a pipe may have: there nothing is left out.
+pub fn width() -> usize {
+    if !io::stdout().is_terminal() {
+        return usize::from(u16::MAX);
+    }
+    match rustix::termios::tcgetwinsize(io::stdout()) {
+        Ok(size) if size.ws_col > 0 => size.ws_col.into(),
+        _ => 80,
+    }
+}
+
+/// Colours for a terminal that has some and whose user does not mind (https://no-color.org).
+pub fn paint() -> Paint {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    match io::stdout().is_terminal() && !is_set("NO_COLOR") && !is_dumb {
+        true => Paint::Colours,
+        false => Paint::Plain,
+    }
+}
+
 /// Shows one text after the other.
 #[derive(Debug)]
 pub struct Screen {

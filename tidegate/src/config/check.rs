@@ -19,6 +19,7 @@ mod scripts;
 mod security;
 mod streams;
 
+use tidegate_capacity::RateControllerName;
 use tidegate_types::limits::OUTPUTS_MAX;
 use tidegate_types::units::Size;
 
@@ -26,7 +27,7 @@ use super::places::Place;
 use super::{Config, FileKind};
 pub use crate::keys::findings::{Finding, Findings};
 use crate::output::kind::{Below, OutputKind};
-use crate::output::registry::{Law, OutputConfig};
+use crate::output::registry::OutputConfig;
 
 /// Everything that is wrong with a configuration as written, before [`Config::completed`].
 pub fn check(config: &Config) -> Vec<Finding> {
@@ -212,7 +213,7 @@ fn output_kinds() -> String {
 fn uplinks(config: &Config, findings: &mut Findings) {
     for (index, output) in config.output.iter().enumerate() {
         let place = Place::section("output").to(index);
-        if output.law() == Law::Known && output.rate.cap().is_none() {
+        if output.law() == RateControllerName::Known && output.rate.cap().is_none() {
             let text = "\"known\" needs to know the rate: give rate = \"18mbit\", or another law";
             findings.error(place.to("law"), text);
         }

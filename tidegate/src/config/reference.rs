@@ -13,6 +13,8 @@ mod outputs;
 mod proxy;
 mod scripts;
 
+use tidegate_schedule::SchedulerName;
+
 use super::{Config, LogConfig, MirrorConfig, NodeConfig, StreamConfig};
 use crate::keys::reference::{File, Samples, quoted};
 
@@ -75,8 +77,13 @@ fn write(samples: Samples) -> File {
     file
 }
 
+/// What can be chosen, one line for each.
+fn choices<const N: usize>(names: [(&str, &str); N]) -> String {
+    names.map(|(name, about)| format!("\n  {}: {about}", quoted(name))).concat()
+}
+
 fn node(file: &mut File) {
-    let NodeConfig { scheduler: _, stop_timeout, .. } = NodeConfig::default();
+    let NodeConfig { scheduler, stop_timeout, .. } = NodeConfig::default();
     file.standing("[node]", "The node itself.");
     file.example(
         "name",
@@ -85,10 +92,11 @@ fn node(file: &mut File) {
     );
     file.key(
         "scheduler",
-        "\"tidegate\"",
-        "Who picks the next record: \"tidegate\" (urgent first, with minimum shares), \"native\"\n\
-         (one queue for everything, first come first served), or for comparison \"janus\" and\n\
-         \"janus-paper\" (docs/algorithms-janus.md).",
+        &quoted(scheduler.name()),
+        &format!(
+            "Who picks the next record (docs/algorithms-janus.md):{}",
+            choices(SchedulerName::ALL.map(|one| (one.name(), one.about())))
+        ),
     );
     file.key(
         "pool",

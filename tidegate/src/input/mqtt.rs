@@ -49,7 +49,7 @@ mod pulse;
 mod room;
 pub mod session;
 
-pub use self::clients::Clients;
+pub use self::clients::{ClientStatus, Clients};
 pub use self::listener::{MqttError, MqttListener, bind};
 pub use self::options::MqttOptions;
 pub use self::session::Refused;

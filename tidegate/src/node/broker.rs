@@ -15,7 +15,7 @@ mod publisher;
 mod seat;
 mod way;
 
-pub use self::counts::{BrokerCounts, BrokerStatus};
+pub use self::counts::{BrokerCounts, BrokerStatus, SubscriberStatus};
 pub use self::gate::{Busy, Gate};
 pub use self::hub::{Hub, HubOptions, Payer, SubscribeError};
 pub use self::meter::{DropWhy, Figures, Meter, MeterStatus, Meters, Placed};

@@ -6,6 +6,7 @@
 
 pub mod counts;
 mod feedback;
+mod troubles;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use tidegate_types::units::Time;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::feedback::Feedback;
+pub use self::troubles::Troubles;
 use crate::node::broker::Hub;
 use crate::node::contract::counts::InputCounts;
 pub use crate::support::time::Clock;

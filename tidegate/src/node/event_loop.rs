@@ -22,7 +22,7 @@ use self::adapting::Adapting;
 pub use self::running::{FleetDoor, Running, StatusHandle};
 use crate::node::broker::Hub;
 use crate::node::contract::{
-    Arrival, Clock, Feedback, Intake, Notice, Order, OutputPort, Transmit,
+    Arrival, Clock, Feedback, Intake, Notice, Order, OutputPort, Transmit, Troubles,
 };
 use crate::node::log_store::{self, Beginning, CommitCounts, Spool, SpoolOptions};
 use crate::script::{Script, Scripts, Seat};
@@ -91,10 +91,11 @@ pub fn start_at(
     let (adaptation, adaptations) = mpsc::channel(1);
     let mut ports = Vec::new();
     let mut outputs = Vec::new();
+    let troubles = Troubles::default();
     for place in 0..node.options().outputs.len() {
         let id = tidegate_node::io::OutputId(place as u16);
         let (orders, inbox) = mpsc::unbounded_channel();
-        let feedback = Feedback::new(sender.clone(), id, clock);
+        let feedback = Feedback::new(sender.clone(), id, clock).with_troubles(&troubles);
         let name = node.options().outputs[place].name.clone();
         ports.push(OutputPort { id, name, lanes, orders: inbox, feedback });
         outputs.push(OutputEnd { orders, downs: vec![0; usize::from(lanes)] });
@@ -129,6 +130,7 @@ pub fn start_at(
             hub,
             scripts: board,
             confirms: Arc::default(),
+            troubles,
         },
         intake,
         sessions,

@@ -2,7 +2,7 @@
 //!
 //! | path       | answers                                                                      |
 //! |------------|------------------------------------------------------------------------------|
-//! | `/`        | a page that shows the classes live                                           |
+//! | `/`, `/page/...` | a page that shows the node live, its script and style                  |
 //! | `/healthz` | 200 while the process and the node's loop live                               |
 //! | `/readyz`  | 200 when all listeners are bound and each output has a lane up whose records are taken, else 503 |
 //! | `/status`  | the node's status as JSON ([`NodeView`])                                     |
@@ -11,6 +11,8 @@
 //!
 //! Everything is read-only. Connections are few: the eldest that is idle, or whose client reads nothing, makes room for
 //! a new one, so that who watches is always answered.
+
+mod page;
 
 use std::convert::Infallible;
 use std::io;
@@ -24,7 +26,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::body::{Body, Frame, Incoming};
-use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::http::uri::Authority;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -95,8 +97,8 @@ impl Site {
     }
 
     async fn read(&self, path: &str) -> Response<Full<Bytes>> {
-        if path == "/" {
-            return page();
+        if let Some(page) = page::answer(path) {
+            return page;
         }
         if !["/healthz", "/readyz", "/status", "/metrics"].contains(&path) {
             return text(StatusCode::NOT_FOUND, "try /, /status, /metrics, /healthz, /readyz\n");
@@ -141,6 +143,7 @@ pub(crate) fn typed(kind: &'static str, body: impl Into<Bytes>) -> Response<Full
     let mut response = Response::new(Full::new(body.into()));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
@@ -159,14 +162,6 @@ fn moving(film: Film) -> Response<Film> {
 pub(crate) fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
     let mut response = typed("text/plain; charset=utf-8", body);
     *response.status_mut() = status;
-    response
-}
-
-fn page() -> Response<Full<Bytes>> {
-    let mut response = typed("text/html; charset=utf-8", include_str!("http/page.html"));
-    let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
-                  connect-src 'self'; img-src data:";
-    response.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
     response
 }
 

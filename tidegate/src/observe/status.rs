@@ -1,19 +1,27 @@
 //! The node's status for everybody who asks: taken at most once a second, however many ask.
 
+pub mod broker;
+pub mod cameras;
 pub mod links;
 pub mod log;
 pub mod operators;
+pub mod outputs;
+pub mod recent;
 pub mod scripts;
 pub mod table;
 pub mod view;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_node::io::OutputId;
 use tidegate_node::status::NodeStatus;
 use tokio::sync::Mutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use self::recent::{PERIOD, Recent, RecentFigures};
+use crate::input::mqtt::{ClientStatus, Clients};
 use crate::link::{LinkFigures, Links};
 use crate::node::broker::{BrokerStatus, MeterStatus};
 use crate::node::contract::Stopping;
@@ -62,6 +70,37 @@ pub struct Snapshot {
     pub operators: Vec<MeterStatus>,
     /// The same earlier, as `before`.
     pub operators_before: Vec<MeterStatus>,
+    /// Clients of its MQTT listeners, by client id.
+    pub clients: Vec<ClientStatus>,
+    /// Why outputs cannot send.
+    pub troubles: BTreeMap<OutputId, Arc<str>>,
+    /// The last minute, and the last ten.
+    pub recent: Arc<RecentFigures>,
+}
+
+impl Snapshot {
+    /// Of a node without anything beside it.
+    pub fn bare(now: NodeStatus) -> Self {
+        Snapshot {
+            now: Arc::new(now),
+            before: None,
+            commits: None,
+            confirms: Arc::default(),
+            links: Vec::new(),
+            broker: BrokerStatus::default(),
+            fleet: None,
+            group: None,
+            mirror: None,
+            frames: None,
+            scripts: Vec::new(),
+            proxy: None,
+            operators: Vec::new(),
+            operators_before: Vec::new(),
+            clients: Vec::new(),
+            troubles: BTreeMap::new(),
+            recent: Arc::default(),
+        }
+    }
 }
 
 /// What a node does beside carrying records, as it looks at present. Cheap to clone; all clones are the same.
@@ -79,6 +118,8 @@ pub struct Boards {
     pub frames: FramesBoard,
     /// What its proxy counts, if it is one's.
     pub proxy: Option<ProxyCounts>,
+    /// Who is connected to its MQTT listeners.
+    pub clients: Arc<Clients>,
 }
 
 /// Where status comes from. Cheap to clone; all clones share one snapshot.
@@ -86,7 +127,14 @@ pub struct Boards {
 pub struct StatusSource {
     handle: StatusHandle,
     boards: Boards,
-    kept: Arc<Mutex<Option<(Instant, Snapshot)>>>,
+    kept: Arc<Mutex<Kept>>,
+}
+
+/// What is remembered between two questions.
+#[derive(Debug, Default)]
+struct Kept {
+    newest: Option<(Instant, Snapshot)>,
+    recent: Recent,
 }
 
 impl StatusSource {
@@ -105,6 +153,18 @@ impl StatusSource {
         &self.boards.frames
     }
 
+    /// Looks at the node every few seconds until it is gone, so that the last minute is known to whoever asks first.
+    pub async fn keep_looking(self) {
+        let mut ticks = interval(PERIOD);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if self.get().await.is_err() {
+                return;
+            }
+        }
+    }
+
     /// A snapshot at most a second old.
     ///
     /// # Errors
@@ -112,43 +172,38 @@ impl StatusSource {
     pub async fn get(&self) -> Result<Snapshot, Stopping> {
         // Held while asking, so that many who ask at once cost the node one snapshot.
         let mut kept = self.kept.lock().await;
-        if let Some((taken, snapshot)) = &*kept
+        if let Some((taken, snapshot)) = &kept.newest
             && taken.elapsed() < REFRESH
         {
             return Ok(snapshot.clone());
         }
-        let before = kept.as_ref().map(|(_, snapshot)| snapshot.now.clone());
-        let now = Arc::new(self.handle.get().await?);
-        let commits = self.handle.commits().map(CommitCounts::read);
-        let links = self.boards.links.read();
-        let confirms = self.handle.confirms();
-        let broker = self.handle.hub().status();
-        let fleet = self.boards.fleet.read();
-        let group = self.boards.group.as_ref().map(Handle::view);
-        let mirror = self.boards.mirror.read();
-        let frames = self.boards.frames.read();
-        let scripts = self.handle.scripts().read();
-        let proxy = self.boards.proxy.as_ref().map(ProxyCounts::read);
-        let operators = self.handle.hub().meters().read();
-        let operators_before =
-            kept.take().map(|(_, snapshot)| snapshot.operators).unwrap_or_default();
-        let snapshot = Snapshot {
-            now,
-            before,
-            commits,
-            confirms,
-            links,
-            broker,
-            fleet,
-            group,
-            mirror,
-            frames,
-            scripts,
-            proxy,
-            operators,
-            operators_before,
+        let now = self.handle.get().await?;
+        let recent = Arc::new(kept.recent.look(&now));
+        let (before, operators_before) = match kept.newest.take() {
+            Some((_, snapshot)) => (Some(snapshot.now), snapshot.operators),
+            None => (None, Vec::new()),
         };
-        *kept = Some((Instant::now(), snapshot.clone()));
+        let hub = self.handle.hub();
+        let snapshot = Snapshot {
+            before,
+            commits: self.handle.commits().map(CommitCounts::read),
+            confirms: self.handle.confirms(),
+            links: self.boards.links.read(),
+            broker: hub.status(),
+            fleet: self.boards.fleet.read(),
+            group: self.boards.group.as_ref().map(Handle::view),
+            mirror: self.boards.mirror.read(),
+            frames: self.boards.frames.read(),
+            scripts: self.handle.scripts().read(),
+            proxy: self.boards.proxy.as_ref().map(ProxyCounts::read),
+            operators: hub.meters().read(),
+            operators_before,
+            clients: self.boards.clients.read(),
+            troubles: self.handle.troubles().read(),
+            recent,
+            ..Snapshot::bare(now)
+        };
+        kept.newest = Some((Instant::now(), snapshot.clone()));
         Ok(snapshot)
     }
 }

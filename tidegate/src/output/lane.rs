@@ -112,6 +112,9 @@ impl<P: Protocol> Lane<P> {
                 backoff.reset();
                 continue;
             }
+            if !is_over {
+                self.feedback.trouble(&self.at_far_end(&end.to_string()));
+            }
             if !is_over && self.complaint.is_new(&end.to_string()) {
                 let (output, host, port) = (&self.output, &self.host, self.port);
                 tracing::warn!(%output, %host, port, "no connection: {end}; trying again");
@@ -120,6 +123,12 @@ impl<P: Protocol> Lane<P> {
                 return;
             }
         }
+    }
+
+    /// Words about a connection, with where it leads to. An attempt that failed names its address already.
+    fn at_far_end(&self, words: &str) -> String {
+        let far = format!("{}:{}: ", self.host, self.port);
+        if words.starts_with(&far) { words.to_owned() } else { far + words }
     }
 
     /// Waits for `future`, deaf to all orders but to stop: orders for a lane that is down are void.

@@ -2,7 +2,7 @@
 //!
 //! A new kind is a folder beside this file, and here a field and a line in each of the two lists.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use tidegate_capacity::RateControllerName;
 
 use super::amqp::AmqpConfig;
@@ -12,6 +12,7 @@ use super::kind::{Below, OutputKind};
 use super::link::LinkOutputConfig;
 use super::mqtt::MqttOutputConfig;
 use super::sink::SinkConfig;
+use crate::keys::by_name;
 use crate::keys::units::OutputRate;
 
 /// `[[output]]`: exactly one of its kinds.
@@ -36,7 +37,8 @@ pub struct OutputConfig {
     /// `"auto"`, or a cap on what is measured.
     pub rate: OutputRate,
     /// How the capacity of its uplink is found.
-    pub law: Option<Law>,
+    #[serde(deserialize_with = "law")]
+    pub law: Option<RateControllerName>,
     /// The uplink that it shares with the other outputs that name it.
     pub uplink: Option<String>,
     /// Records that may be sent and not confirmed at once.
@@ -109,9 +111,12 @@ impl OutputConfig {
     }
 
     /// The given law, or the default of its kind.
-    pub fn law(&self) -> Law {
-        let has_no_network = self.below() == Below::Nothing;
-        self.law.unwrap_or(if has_no_network { Law::Unlimited } else { Law::Tide })
+    pub fn law(&self) -> RateControllerName {
+        let usual = match self.below() {
+            Below::Nothing => RateControllerName::Unlimited,
+            Below::Uplink | Below::Paths => RateControllerName::default(),
+        };
+        self.law.unwrap_or(usual)
     }
 
     /// How the node finds the capacity of its uplink.
@@ -119,7 +124,7 @@ impl OutputConfig {
         if self.below() == Below::Paths {
             return RateControllerName::Reported;
         }
-        self.law().into()
+        self.law()
     }
 
     /// Records that may be sent and not confirmed at once.
@@ -134,34 +139,7 @@ fn given<K: OutputKind>(keys: &Option<K>) -> Option<&dyn OutputKind> {
     keys.as_ref().map(|keys| keys as &dyn OutputKind)
 }
 
-/// `law` of an output.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Law {
-    /// Ours.
-    #[default]
-    Tide,
-    /// BBR.
-    Bbr,
-    /// Copa.
-    Copa,
-    /// LEDBAT.
-    Ledbat,
-    /// 92 % of the configured rate, which must be given.
-    Known,
-    /// No network below: nothing is measured.
-    Unlimited,
-}
-
-impl From<Law> for RateControllerName {
-    fn from(law: Law) -> Self {
-        match law {
-            Law::Tide => RateControllerName::Tide,
-            Law::Bbr => RateControllerName::Bbr,
-            Law::Copa => RateControllerName::Copa,
-            Law::Ledbat => RateControllerName::Ledbat,
-            Law::Known => RateControllerName::Known,
-            Law::Unlimited => RateControllerName::Unlimited,
-        }
-    }
+/// Reads a `law` that is given.
+fn law<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RateControllerName>, D::Error> {
+    by_name(deserializer).map(Some)
 }

@@ -187,6 +187,7 @@ impl Sink {
             tracing::warn!(%error, "the sink cannot be written: its records wait; trying again");
         }
         self.is_failing = true;
+        self.feedback.trouble(&format!("the sink cannot be written: {}", failure.error));
         self.announce(PathState::Down).await?;
         self.epoch += 1;
         loop {

@@ -1,5 +1,6 @@
 //! What the tests of outputs share.
 
+pub(crate) mod browser;
 pub(crate) mod certificates;
 pub(crate) mod consumer;
 pub(crate) mod logs;

@@ -117,5 +117,5 @@ proptest! {
 
 #[test]
 fn a_node_is_small() {
-    assert!(size_of::<Node>() <= 48, "{}", size_of::<Node>());
+    assert!(size_of::<LevelNode>() <= 48, "{}", size_of::<LevelNode>());
 }

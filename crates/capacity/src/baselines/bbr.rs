@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tidegate_types::units::{Rate, Size, Time};
 
+use crate::controller::{Ack, Build, RateController};
 use crate::window_filter::{Extreme, WindowFilter};
-use crate::{Ack, RateController};
 
 /// Fills a pipe of any size in the fewest round trips: 2 / ln 2.
 const HIGH_GAIN: f64 = 2.885;
@@ -42,9 +42,12 @@ enum State {
     ProbeRtt(Option<Time>),
 }
 
+/// How one is made.
+pub(crate) const ENTRY: Build = |known| Box::new(Bbr::new(known.remembered));
+
 /// The rate controller's state.
 #[derive(Debug)]
-pub(crate) struct Bbr {
+struct Bbr {
     state: State,
     rates: WindowFilter,
     round: u64,
@@ -56,7 +59,7 @@ pub(crate) struct Bbr {
 }
 
 impl Bbr {
-    pub(crate) fn new(remembered: Option<Rate>) -> Self {
+    fn new(remembered: Option<Rate>) -> Self {
         let mut rates = WindowFilter::new(Extreme::Max);
         if let Some(rate) = remembered {
             rates.push(0, RATE_ROUNDS, rate.as_f64() / 2.0);

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tidegate_types::units::{Rate, Size, Time};
 
+use crate::controller::{Ack, Build, RateController};
 use crate::window_filter::{Extreme, WindowFilter};
-use crate::{Ack, RateController};
 
 const PACKET: f64 = 1460.0;
 /// Price of delay (delta of the paper): 1 / DELTA packets stand in equilibrium.
@@ -24,9 +24,12 @@ const STEADY_ROUNDS: u32 = 3;
 /// Bound on the step, so that a long calm cannot make one acknowledgement swing the window.
 const VELOCITY_MAX: f64 = 65_536.0;
 
+/// How one is made.
+pub(crate) const ENTRY: Build = |known| Box::new(Copa::new(known.remembered));
+
 /// The rate controller's state. The window is in packets, as in the paper.
 #[derive(Debug)]
-pub(crate) struct Copa {
+struct Copa {
     window: f64,
     srtt: f64,
     shortest: WindowFilter,
@@ -40,7 +43,7 @@ pub(crate) struct Copa {
 }
 
 impl Copa {
-    pub(crate) fn new(remembered: Option<Rate>) -> Self {
+    fn new(remembered: Option<Rate>) -> Self {
         // The round trip is not known yet: 100 ms of half the remembered rate.
         let window = remembered.map_or(WINDOW_START, |rate| rate.as_f64() * 0.05 / PACKET);
         Copa {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tidegate_types::units::{Rate, Size, Time};
 
+use crate::controller::{Ack, Build, RateController};
 use crate::window_filter::{Extreme, WindowFilter};
-use crate::{Ack, RateController};
 
 const PACKET: f64 = 1460.0;
 /// The queueing delay to keep, seconds.
@@ -25,9 +25,12 @@ const SLOW_START_END: f64 = 0.75;
 /// Packets by which the window may exceed what is in flight (ALLOWED_INCREASE).
 const ALLOWED_INCREASE: f64 = 1.0;
 
+/// How one is made.
+pub(crate) const ENTRY: Build = |known| Box::new(Ledbat::new(known.remembered));
+
 /// The rate controller's state. The window is in bytes.
 #[derive(Debug)]
-pub(crate) struct Ledbat {
+struct Ledbat {
     window: f64,
     base: WindowFilter,
     /// Smallest round trip of the last half one (CURRENT_FILTER).
@@ -37,7 +40,7 @@ pub(crate) struct Ledbat {
 }
 
 impl Ledbat {
-    pub(crate) fn new(remembered: Option<Rate>) -> Self {
+    fn new(remembered: Option<Rate>) -> Self {
         // The round trip is not known yet: 100 ms of half the remembered rate.
         let window = remembered.map_or(WINDOW_START, |rate| rate.as_f64() * 0.05);
         Ledbat {

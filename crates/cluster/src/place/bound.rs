@@ -27,7 +27,7 @@ pub struct LowerBound {
 
 /// What the sets of one size can hold.
 #[derive(Clone, Copy, Debug)]
-struct Size {
+struct SetSize {
     /// The most topics of it: what is counted, for the last one.
     topics: f64,
     /// The most load.
@@ -44,9 +44,9 @@ pub fn lower_bound(feasible: &mut FeasibilityOracle<'_>) -> LowerBound {
     let Some(machine) = machines.best() else { return LowerBound::default() };
     let together: Vec<usize> =
         feasible.all().into_iter().map(|topic| feasible.together(topic)).collect();
-    let sizes: Vec<Size> = (1..=together_max.min(SIZES_MAX))
-        .map(|size| Size { topics: size as f64, load: model.load_max(&machine, size) })
-        .chain((together_max > SIZES_MAX).then(|| Size {
+    let sizes: Vec<SetSize> = (1..=together_max.min(SIZES_MAX))
+        .map(|size| SetSize { topics: size as f64, load: model.load_max(&machine, size) })
+        .chain((together_max > SIZES_MAX).then(|| SetSize {
             topics: together_max as f64,
             load: model.load_max(&machine, SIZES_MAX + 1),
         }))
@@ -61,9 +61,9 @@ pub fn lower_bound(feasible: &mut FeasibilityOracle<'_>) -> LowerBound {
 }
 
 /// The weight of a topic of this load that bears so many, and the size that gives it.
-fn weighed(sizes: &[Size], prices: &[f64], (load, together): (f64, usize)) -> (f64, usize) {
+fn weighed(sizes: &[SetSize], prices: &[f64], (load, together): (f64, usize)) -> (f64, usize) {
     let of = |size: usize| {
-        let Size { topics, load: most } = sizes[size];
+        let SetSize { topics, load: most } = sizes[size];
         (1.0 - prices[size] * most) / topics + prices[size] * load
     };
     let last = together.min(sizes.len());
@@ -72,7 +72,7 @@ fn weighed(sizes: &[Size], prices: &[f64], (load, together): (f64, usize)) -> (f
 }
 
 /// Prices of load, by size, with a large sum of weights: it is concave in them, and climbed by its slope.
-fn fitted(sizes: &[Size], topics: &[(f64, usize)]) -> Vec<f64> {
+fn fitted(sizes: &[SetSize], topics: &[(f64, usize)]) -> Vec<f64> {
     let sum = |prices: &[f64], slope: &mut Vec<f64>| -> f64 {
         slope.clear();
         slope.resize(sizes.len(), 0.0);

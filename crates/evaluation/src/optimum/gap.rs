@@ -73,21 +73,20 @@ impl Score {
 /// Bytes/s that each class gets over an interval, what is lent included. Schedulers that grant rates have
 /// divided evenly and reallocate once. For those that do not, the rates that the node reports.
 pub fn allocation(name: SchedulerName, instance: &Instance) -> Vec<Rate> {
-    match name {
-        SchedulerName::Native => first_come(instance),
-        SchedulerName::JanusPaper | SchedulerName::Janus => granted(name, instance),
-        SchedulerName::Tidegate => {
-            let classes = classes_of(instance);
-            let demand = |((_, spec), part): ((_, &ClassSpec), &super::Part)| Demand {
-                wanted: wanted_rate(part.input, part.backlog, part.bound),
-                min_share: spec.min_share,
-                cap: spec.cap,
-            };
-            let demands: Vec<Demand> = classes.iter().zip(&instance.parts).map(demand).collect();
-            let allocation = allocate(instance.capacity, &demands);
-            lend(instance, allocation.rates, allocation.spare)
-        }
+    if !name.has_classes() {
+        return first_come(instance);
     }
+    let classes = classes_of(instance);
+    granted(name, &classes, instance).unwrap_or_else(|| {
+        let demand = |((_, spec), part): ((_, &ClassSpec), &super::Part)| Demand {
+            wanted: wanted_rate(part.input, part.backlog, part.bound),
+            min_share: spec.min_share,
+            cap: spec.cap,
+        };
+        let demands: Vec<Demand> = classes.iter().zip(&instance.parts).map(demand).collect();
+        let allocation = allocate(instance.capacity, &demands);
+        lend(instance, allocation.rates, allocation.spare)
+    })
 }
 
 /// Classes as a node has them: with the default shares.
@@ -110,8 +109,8 @@ fn first_come(instance: &Instance) -> Vec<Rate> {
 }
 
 /// The first reallocation after the even one.
-fn granted(name: SchedulerName, instance: &Instance) -> Vec<Rate> {
-    let mut scheduler = name.build(&classes_of(instance));
+fn granted(name: SchedulerName, classes: &Classes, instance: &Instance) -> Option<Vec<Rate>> {
+    let mut scheduler = name.build(classes);
     let (capacity, processing) = (instance.capacity, instance.processing);
     for (now, arrived) in [(Time::ZERO, 0.0), (Time::ZERO + instance.interval, 1.0)] {
         let load = |part: &super::Part| ClassLoad {
@@ -123,8 +122,8 @@ fn granted(name: SchedulerName, instance: &Instance) -> Vec<Rate> {
         let load = UplinkLoad { capacity, pace: capacity, processing, classes: &classes };
         scheduler.reallocate(now, &load);
     }
-    let shares = scheduler.shares().cloned().unwrap_or_default();
-    lend(instance, shares.rates, shares.lent)
+    let shares = scheduler.shares().cloned()?;
+    Some(lend(instance, shares.rates, shares.lent))
 }
 
 /// Adds what is free, the most urgent class first, as far as a class can use it.

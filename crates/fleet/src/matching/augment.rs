@@ -14,10 +14,14 @@
 
 use std::cmp::Reverse;
 
-use super::graph::{Graph, NONE, Path};
+use super::Matching;
+use super::graph::{AugmentingPath, Graph, NONE};
 use crate::{Amount, MatchingProblem, Redirection};
 
-pub(super) fn augment(problem: &MatchingProblem<'_>) -> Vec<Redirection> {
+/// How the fleet asks for it.
+pub(crate) const ENTRY: Matching = |problem, _| augment(problem);
+
+fn augment(problem: &MatchingProblem<'_>) -> Vec<Redirection> {
     let mut state = Augment::new(problem);
     for class in 0..problem.classes() {
         state.keep_held(class);
@@ -57,7 +61,7 @@ struct Augment<'p> {
     came_by: Vec<u32>,
     search: u32,
     queue: Vec<u32>,
-    path: Path,
+    path: AugmentingPath,
 }
 
 /// No round has this number.
@@ -84,7 +88,7 @@ impl<'p> Augment<'p> {
             came_by: vec![NONE; nodes],
             search: 0,
             queue: Vec::new(),
-            path: Path::default(),
+            path: AugmentingPath::default(),
         }
     }
 

@@ -14,12 +14,16 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::Matching;
 use super::baselines::pmrfs::by_urgency;
-use super::graph::{Graph, NONE, Path};
+use super::graph::{AugmentingPath, Graph, NONE};
 use crate::{Amount, MatchingProblem, Redirection};
 
-pub(super) fn flow(problem: &MatchingProblem<'_>) -> Vec<Redirection> {
-    let mut state = Flow::new(problem);
+/// How the fleet asks for it.
+pub(crate) const ENTRY: Matching = |problem, _| flow(problem);
+
+fn flow(problem: &MatchingProblem<'_>) -> Vec<Redirection> {
+    let mut state = FlowSearch::new(problem);
     let mut served = vec![Amount::ZERO; problem.wanted().len()];
     for request in by_urgency(problem) {
         let receiver = problem.node_of(request);
@@ -34,7 +38,7 @@ pub(super) fn flow(problem: &MatchingProblem<'_>) -> Vec<Redirection> {
     state.redirections(served)
 }
 
-struct Flow<'p> {
+struct FlowSearch<'p> {
     problem: &'p MatchingProblem<'p>,
     graph: Graph<'p>,
     /// What each provider has left.
@@ -51,16 +55,16 @@ struct Flow<'p> {
     /// What this search has reached, in order; its heap.
     reached: Vec<u32>,
     heap: BinaryHeap<Reverse<(i64, u32)>>,
-    path: Path,
+    path: AugmentingPath,
 }
 
 /// A node that this search has not reached.
 const FAR: i64 = i64::MAX;
 
-impl<'p> Flow<'p> {
+impl<'p> FlowSearch<'p> {
     fn new(problem: &'p MatchingProblem<'p>) -> Self {
         let nodes = problem.nodes();
-        Flow {
+        FlowSearch {
             problem,
             graph: Graph::new(problem),
             free: problem.spare().to_vec(),
@@ -71,7 +75,7 @@ impl<'p> Flow<'p> {
             came_by: vec![NONE; nodes],
             reached: Vec::new(),
             heap: BinaryHeap::new(),
-            path: Path::default(),
+            path: AugmentingPath::default(),
         }
     }
 

@@ -81,13 +81,13 @@ impl<'a> Graph<'a> {
 
 /// A path by which a receiver gets more: from the provider with something left back to the receiver.
 #[derive(Default)]
-pub(super) struct Path {
+pub(super) struct AugmentingPath {
     /// The way that gets more at each step, and that of the same receiver that gets less; the last step
     /// has none of these, for there is the receiver that asks.
     steps: Vec<(usize, Option<usize>)>,
 }
 
-impl Path {
+impl AugmentingPath {
     /// Follows the ways by which a search came: to a provider forwards, to a receiver against them.
     pub(super) fn trace(&mut self, from: usize, to: usize, came_by: &[u32], graph: &Graph<'_>) {
         self.steps.clear();

@@ -5,9 +5,9 @@ const RUNS_MAX: usize = 64;
 
 /// Data sequence numbers that were given and never sent, as runs: first one and count.
 #[derive(Debug, Default)]
-pub(super) struct Spare(pub(super) Vec<(u64, u64)>);
+pub(super) struct SpareNumbers(pub(super) Vec<(u64, u64)>);
 
-impl Spare {
+impl SpareNumbers {
     /// So many numbers in a row; `next` is the one behind all that were ever given.
     pub(super) fn take(&mut self, count: u64, next: &mut u64) -> u64 {
         if let Some(place) = self.0.iter().position(|&(_, spare)| spare >= count) {

@@ -5,7 +5,7 @@
 //! a time (docs/algorithms-link.md#mvqs).
 //! Limits: none.
 
-use crate::path_scheduler::scheduler::{PathScheduler, PathView, PieceView, place_of_least};
+use crate::path_scheduler::scheduler::{Build, PathScheduler, PathView, PieceView, place_of_least};
 
 /// Loss at which a path is as good as none.
 const LOSS_MAX: f64 = 0.9;
@@ -22,9 +22,12 @@ const USED_PRICE: f64 = 2.0;
 /// Delays that vary are so much of their mean deviation longer: who is late once makes a record late.
 const VARIATION: f64 = 1.0;
 
+/// How one is made.
+pub(crate) const ENTRY: Build = |_| Box::new(Mvqs);
+
 /// The rule.
 #[derive(Debug)]
-pub(super) struct Mvqs;
+struct Mvqs;
 
 /// What it costs in seconds to send a piece of so many bytes by this path if it does not fail: T of Eq. 23, as
 /// `PAD + k · max(0, q - swnd) / W · srtt` with k = `CROWDING`, where q counts what is in flight and the

@@ -46,6 +46,10 @@ impl PathView {
     }
 }
 
+/// What a scheduler's file tells the list of schedulers, in its constant `ENTRY`: how one is made. The number is η of
+/// Eq. 22, in [0, 1].
+pub(crate) type Build = fn(f64) -> Box<dyn PathScheduler>;
+
 /// What a scheduler is asked: where does this piece go, of all that wait the most urgent one?
 #[derive(Clone, Copy, Debug)]
 pub struct PieceView<'a> {

@@ -35,9 +35,9 @@ use tidegate_types::class::ClassId;
 use tidegate_types::record::{DropReason, Fate, Origin, StreamId};
 use tidegate_types::units::{Size, Time};
 
-use self::backlog::Backlog;
 pub(super) use self::backlog::Next;
-use self::sessions::Sessions;
+use self::backlog::StoredBacklog;
+use self::sessions::PublisherSessions;
 use self::store::Store;
 pub(super) use self::unappended::{Stored, Unappended};
 use super::base::Base;
@@ -49,8 +49,8 @@ use crate::options::NodeOptions;
 #[derive(Debug)]
 pub(super) struct Durability {
     store: Box<Store>,
-    backlog: Backlog,
-    sessions: Sessions,
+    backlog: StoredBacklog,
+    sessions: PublisherSessions,
     /// In the names of records that the log knows.
     origin: Arc<Origin>,
 }
@@ -74,7 +74,12 @@ impl Durability {
     /// Goes on where a log ends, if the node has one.
     pub(super) fn new(options: &NodeOptions, origin: Arc<Origin>, recovery: &Recovery) -> Self {
         let store = Box::new(Store::new(options.log.clone(), recovery));
-        Durability { store, backlog: Backlog::default(), sessions: Sessions::default(), origin }
+        Durability {
+            store,
+            backlog: StoredBacklog::default(),
+            sessions: PublisherSessions::default(),
+            origin,
+        }
     }
 
     /// In the names of records that the log knows.
@@ -88,7 +93,7 @@ impl Durability {
     }
 
     /// What only the log holds, to be looked at.
-    pub(super) fn backlog(&self) -> &Backlog {
+    pub(super) fn backlog(&self) -> &StoredBacklog {
         &self.backlog
     }
 

@@ -29,7 +29,7 @@ use tidegate_schedule::Choice;
 use tidegate_schedule::queue::{DeliveryKey, ListEnd, QueueSpec};
 use tidegate_types::units::{Size, Time};
 
-use self::candidates::Candidates;
+use self::candidates::UplinkCandidates;
 use self::grants::Grants;
 use self::state::{OutputState, Picked, Trust, UplinkState};
 use super::base::Base;
@@ -44,7 +44,7 @@ pub(super) struct Egress {
     uplinks: Vec<UplinkState>,
     grants: Grants,
     /// What is found anew at each choice; kept for its memory only.
-    candidates: Candidates,
+    candidates: UplinkCandidates,
 }
 
 /// Bytes of a record that are to go now.
@@ -75,7 +75,12 @@ impl Egress {
             overtaken: Size::ZERO,
         };
         let uplinks = options.uplinks.iter().enumerate().map(uplink).collect();
-        Egress { outputs, uplinks, grants: Grants::default(), candidates: Candidates::default() }
+        Egress {
+            outputs,
+            uplinks,
+            grants: Grants::default(),
+            candidates: UplinkCandidates::default(),
+        }
     }
 
     /// Whether there is such an output.

@@ -35,7 +35,7 @@ use tidegate_schedule::queue::{
 use tidegate_types::record::{DropReason, Fate, Record};
 use tidegate_types::units::{Size, Time};
 
-use self::account::Account;
+use self::account::DeliveryAccount;
 pub(super) use self::enqueue::{Fresh, ReadBack};
 pub(super) use self::record::{EndedLeg, Held, Keep, Leg, Logged, Owed, all_of, bit_of};
 use self::streams::Streams;
@@ -56,7 +56,7 @@ pub(super) struct Holdings {
     records: SlotMap<RecordKey, Held>,
     queues: Queues,
     /// Of all streams together.
-    account: Account,
+    account: DeliveryAccount,
     tally: Tally,
     /// When deliveries are given up.
     expiry: BTreeSet<(Time, DeliveryKey)>,
@@ -86,7 +86,7 @@ pub(super) struct Left {
 }
 
 /// An entry in the accounts of the node and of a stream.
-type Entry = fn(&mut Account, &mut Account, u64, Size);
+type Booking = fn(&mut DeliveryAccount, &mut DeliveryAccount, u64, Size);
 
 /// What the queue of a rule's stream for one of its outputs is.
 fn queue_spec(id: RuleId, rule: &Rule, output: OutputId) -> QueueSpec {
@@ -101,7 +101,7 @@ impl Holdings {
             streams: Streams::default(),
             records: SlotMap::with_key(),
             queues: Queues::new(options.scheduler.ranking(), classes, outputs),
-            account: Account::default(),
+            account: DeliveryAccount::default(),
             tally: Tally::new(options.rules.len()),
             expiry: BTreeSet::new(),
             replaced: SparseSecondaryMap::new(),
@@ -292,7 +292,7 @@ impl Holdings {
     /// A record that left memory is stored for a stream.
     pub(super) fn count_left(&mut self, left: &Left, to: StreamKey) {
         let (from, deliveries) = (left.held.stream, left.owed.legs.len() as u64);
-        let entries = [Account::free, Account::store];
+        let entries = [DeliveryAccount::free, DeliveryAccount::store];
         self.transfer([from, to], deliveries, left.held.size, entries);
         self.streams.note_idle(from);
     }
@@ -303,7 +303,7 @@ impl Holdings {
         [from, to]: [StreamKey; 2],
         deliveries: u64,
         size: Size,
-        [take, put]: [Entry; 2],
+        [take, put]: [Booking; 2],
     ) {
         take(&mut self.account, &mut self.streams.get_mut(from).account, deliveries, size);
         put(&mut self.account, &mut self.streams.get_mut(to).account, deliveries, size);
@@ -322,7 +322,12 @@ impl Holdings {
 
     /// A stored record is in the log, where it counts for a stream.
     pub(super) fn filed(&mut self, from: StreamKey, to: StreamKey, deliveries: u64, size: Size) {
-        self.transfer([from, to], deliveries, size, [Account::unstore, Account::store]);
+        self.transfer(
+            [from, to],
+            deliveries,
+            size,
+            [DeliveryAccount::unstore, DeliveryAccount::store],
+        );
         self.streams.note_idle(from);
     }
 

@@ -169,7 +169,8 @@ impl Node {
     ) -> ClassStatus {
         let (input_rate, input_records_per_second, output_rate) = self.egress.rates_of(now, class);
         let outputs = 0..self.base.options.outputs.len();
-        let waiting = self.base.holdings.queues().backlog_over(class, outputs);
+        let queues = self.base.holdings.queues();
+        let waiting = queues.backlog_over(class, outputs.clone());
         let allocated_rate = allocations.iter().map(|given| given.rates[class.index()]).sum();
         let served = output_rate.max(allocated_rate);
         let (mut counts, mut stages) = (Counts::default(), Stages::default());
@@ -183,6 +184,7 @@ impl Node {
             backlog_records: waiting.records(),
             backlog: waiting.bytes,
             late_records: waiting.late_records,
+            overdue_records: queues.overdue_over(class, outputs),
             input_rate,
             input_records_per_second,
             output_rate,

@@ -12,45 +12,43 @@
 use std::time::Duration;
 
 use tidegate_types::class::Classes;
-use tidegate_types::units::{Rate, Size, Time};
+use tidegate_types::units::{Rate, Time};
 
 use super::janus_paper::equation_22;
 use crate::allocate::{Demand, allocate};
-use crate::scheduler::{Choice, ClassLoad, ClassView, Scheduler, UplinkLoad, interval};
+use crate::granted::{GrantRule, Granted, even};
+use crate::queue::Ranking;
+use crate::scheduler::{ClassLoad, SchedulerEntry, UplinkLoad, interval};
 use crate::shares::{Shortage, Spare, UplinkShares};
-use crate::throttle::Throttle;
+
+/// How the node uses it.
+pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {
+    build: |classes| Box::new(Janus::new(classes)),
+    ranking: Ranking::Arrival,
+    has_classes: true,
+    favours_alarms: false,
+};
 
 /// Time over which a shortage is averaged: a backlog that is gone sooner is nobody else's concern.
 const SHORTAGE_PERIOD: Duration = Duration::from_secs(1);
 
-/// The paper's scheduler, read kindly.
+/// The paper's scheduler, repaired.
 #[derive(Debug)]
-pub(crate) struct Janus {
+struct Janus {
     classes: Classes,
     /// t of Alg. 1.
     interval: Duration,
     reallocated_at: Time,
-    next_at: Time,
-    shares: Option<UplinkShares>,
-    throttle: Throttle,
 }
 
 impl Janus {
-    /// For these classes; nothing is allocated before the capacity is known.
-    pub(crate) fn new(classes: &Classes) -> Self {
-        let interval = interval(classes);
-        Janus {
-            classes: classes.clone(),
-            interval,
-            reallocated_at: Time::ZERO,
-            next_at: Time::ZERO,
-            shares: None,
-            throttle: Throttle::new(classes.len(), interval),
-        }
+    fn new(classes: &Classes) -> Granted<Self> {
+        let (interval, reallocated_at) = (interval(classes), Time::ZERO);
+        Granted::new(classes, Janus { classes: classes.clone(), interval, reallocated_at })
     }
 
     /// Alg. 2 for one interval. `weight` is that of this interval in the average of shortages.
-    fn divide(&self, load: &UplinkLoad<'_>, old: &UplinkShares, weight: f64) -> UplinkShares {
+    fn reallocated(&self, load: &UplinkLoad<'_>, old: &UplinkShares, weight: f64) -> UplinkShares {
         let demand = |((_, spec), (class, &rate)): ((_, &tidegate_types::class::ClassSpec), _)| {
             let class: &ClassLoad = class;
             let wanted = equation_22(class.backlog, class.input, rate, self.interval, spec.latency);
@@ -75,57 +73,33 @@ impl Janus {
         }
     }
 
-    /// "Initializing from the time T, we evenly assign bandwidth" (§V-A).
-    fn even(&self, capacity: Rate) -> UplinkShares {
+    /// The first shares: even ones.
+    fn first(&self, capacity: Rate) -> UplinkShares {
         let classes = self.classes.len();
+        let nothing = vec![Rate::ZERO; classes];
         UplinkShares {
-            rates: vec![capacity.times(1.0 / classes as f64); classes],
+            rates: even(capacity, classes),
             lent: Rate::ZERO,
-            shortage: Shortage { amounts: vec![Rate::ZERO; classes] },
-            spare: Spare { amounts: vec![Rate::ZERO; classes] },
+            shortage: Shortage { amounts: nothing.clone() },
+            spare: Spare { amounts: nothing },
         }
     }
 }
 
-impl Scheduler for Janus {
-    fn next(&mut self, now: Time, views: &[ClassView]) -> Option<Choice> {
-        self.throttle.next(now, views)
-    }
-
-    fn sent(&mut self, now: Time, choice: Choice, bytes: Size, _views: &[ClassView]) {
-        self.throttle.sent(now, choice.class, bytes);
-    }
-
-    fn next_timeout(&self, _now: Time, views: &[ClassView]) -> Option<Time> {
-        self.throttle.next_timeout(views)
-    }
-
-    fn next_reallocation(&self) -> Option<Time> {
-        Some(self.next_at)
-    }
-
-    fn reallocate(&mut self, now: Time, load: &UplinkLoad<'_>) {
-        self.next_at = now + self.interval;
+impl GrantRule for Janus {
+    fn divide(
+        &mut self,
+        now: Time,
+        load: &UplinkLoad<'_>,
+        old: Option<UplinkShares>,
+    ) -> Option<UplinkShares> {
         let span = now.since(self.reallocated_at).as_secs_f64();
         self.reallocated_at = now;
-        if load.capacity.is_zero() {
-            self.shares = None;
-            self.throttle.open();
-            return;
-        }
-        let shares = match self.shares.take() {
-            Some(old) => {
-                let weight = 1.0 - (-span / SHORTAGE_PERIOD.as_secs_f64()).exp();
-                self.divide(load, &old, weight)
-            }
-            None => self.even(load.capacity),
-        };
-        self.throttle.set(now, &shares.rates, shares.lent, load.gain());
-        self.shares = Some(shares);
-    }
-
-    fn shares(&self) -> Option<&UplinkShares> {
-        self.shares.as_ref()
+        let weight = 1.0 - (-span / SHORTAGE_PERIOD.as_secs_f64()).exp();
+        (!load.capacity.is_zero()).then(|| match old {
+            Some(old) => self.reallocated(load, &old, weight),
+            None => self.first(load.capacity),
+        })
     }
 }
 
@@ -133,15 +107,16 @@ impl Scheduler for Janus {
 mod tests {
     use proptest::prelude::*;
     use tidegate_types::class::{ClassSpec, default_classes};
-    use tidegate_types::units::Ratio;
+    use tidegate_types::units::{Ratio, Size};
 
     use super::*;
+    use crate::scheduler::Scheduler;
 
     const STEP: Duration = Duration::from_millis(50);
 
     /// A scheduler without minimum shares on an uplink of `capacity`.
     struct Bench {
-        scheduler: Janus,
+        scheduler: Granted<Janus>,
         now: Time,
         capacity: f64,
     }

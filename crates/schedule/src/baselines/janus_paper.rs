@@ -18,9 +18,18 @@ use tidegate_types::units::{Rate, Size, Time};
 
 use crate::allocate::wanted_rate;
 use crate::estimate::queue_delay;
-use crate::scheduler::{Choice, ClassLoad, ClassView, Scheduler, UplinkLoad, interval};
+use crate::granted::{GrantRule, Granted, even};
+use crate::queue::Ranking;
+use crate::scheduler::{ClassLoad, SchedulerEntry, UplinkLoad, interval};
 use crate::shares::{Shortage, Spare, UplinkShares};
-use crate::throttle::Throttle;
+
+/// How the node uses it.
+pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {
+    build: |classes| Box::new(JanusPaper::new(classes)),
+    ranking: Ranking::Arrival,
+    has_classes: true,
+    favours_alarms: false,
+};
 
 /// Bandwidth that clears what waits, and what will have gathered by the end of the interval, within the
 /// bound. JANUS Eq. 22: (s + (Λ - V) t) / δ + V.
@@ -60,7 +69,7 @@ pub(crate) fn algorithm_2(capacity: Rate, wanted: &[Rate]) -> (Vec<Rate>, Shorta
 
 /// The paper's scheduler.
 #[derive(Debug)]
-pub(crate) struct JanusPaper {
+struct JanusPaper {
     /// t of Alg. 1.
     interval: Duration,
     /// δ of each class.
@@ -68,24 +77,17 @@ pub(crate) struct JanusPaper {
     /// Bytes that had come into each class when they were counted last, and when that was.
     counted: Vec<Size>,
     counted_at: Time,
-    next_at: Time,
-    shares: Option<UplinkShares>,
-    throttle: Throttle,
 }
 
 impl JanusPaper {
-    /// For these classes; nothing is allocated before the capacity is known.
-    pub(crate) fn new(classes: &Classes) -> Self {
-        let interval = interval(classes);
-        JanusPaper {
-            interval,
+    fn new(classes: &Classes) -> Granted<Self> {
+        let rule = JanusPaper {
+            interval: interval(classes),
             bounds: classes.iter().map(|(_, spec)| spec.latency).collect(),
             counted: vec![Size::ZERO; classes.len()],
             counted_at: Time::ZERO,
-            next_at: Time::ZERO,
-            shares: None,
-            throttle: Throttle::new(classes.len(), interval),
-        }
+        };
+        Granted::new(classes, rule)
     }
 
     /// Alg. 1, line 3: what came into each class since the last count, as a rate.
@@ -100,15 +102,16 @@ impl JanusPaper {
         self.counted.iter_mut().zip(loads).map(&mut count).collect()
     }
 
-    /// "Initializing from the time T, we evenly assign bandwidth" (§V-A).
-    fn even(&self, capacity: Rate) -> Vec<Rate> {
-        vec![capacity.times(1.0 / self.bounds.len() as f64); self.bounds.len()]
-    }
-
     /// Alg. 1 for one interval.
-    fn throttle_by_priority(&mut self, load: &UplinkLoad<'_>, input: &[Rate]) -> UplinkShares {
-        let Some(old) = self.shares.take() else {
-            return self.shares_of(self.even(load.capacity), Shortage::default(), load, input);
+    fn throttle_by_priority(
+        &self,
+        load: &UplinkLoad<'_>,
+        input: &[Rate],
+        old: Option<UplinkShares>,
+    ) -> UplinkShares {
+        let Some(old) = old else {
+            let rates = even(load.capacity, self.bounds.len());
+            return self.shares_of(rates, Shortage::default(), load, input);
         };
         if !self.is_violated(load, &old.rates) {
             return self.shares_of(old.rates, Shortage::default(), load, input);
@@ -150,38 +153,15 @@ impl JanusPaper {
     }
 }
 
-impl Scheduler for JanusPaper {
-    fn next(&mut self, now: Time, views: &[ClassView]) -> Option<Choice> {
-        self.throttle.next(now, views)
-    }
-
-    fn sent(&mut self, now: Time, choice: Choice, bytes: Size, _views: &[ClassView]) {
-        self.throttle.sent(now, choice.class, bytes);
-    }
-
-    fn next_timeout(&self, _now: Time, views: &[ClassView]) -> Option<Time> {
-        self.throttle.next_timeout(views)
-    }
-
-    fn next_reallocation(&self) -> Option<Time> {
-        Some(self.next_at)
-    }
-
-    fn reallocate(&mut self, now: Time, load: &UplinkLoad<'_>) {
-        self.next_at = now + self.interval;
+impl GrantRule for JanusPaper {
+    fn divide(
+        &mut self,
+        now: Time,
+        load: &UplinkLoad<'_>,
+        old: Option<UplinkShares>,
+    ) -> Option<UplinkShares> {
         let input = self.count(now, load.classes);
-        if load.capacity.is_zero() {
-            self.shares = None;
-            self.throttle.open();
-            return;
-        }
-        let shares = self.throttle_by_priority(load, &input);
-        self.throttle.set(now, &shares.rates, shares.lent, load.gain());
-        self.shares = Some(shares);
-    }
-
-    fn shares(&self) -> Option<&UplinkShares> {
-        self.shares.as_ref()
+        (!load.capacity.is_zero()).then(|| self.throttle_by_priority(load, &input, old))
     }
 }
 
@@ -191,6 +171,7 @@ mod tests {
     use tidegate_types::class::default_classes;
 
     use super::*;
+    use crate::scheduler::Scheduler;
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -200,7 +181,7 @@ mod tests {
 
     /// A scheduler of three classes on an uplink of `capacity`, after its first interval.
     struct Bench {
-        scheduler: JanusPaper,
+        scheduler: Granted<JanusPaper>,
         now: Time,
         capacity: f64,
         arrived: [f64; 3],

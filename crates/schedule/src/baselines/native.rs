@@ -7,12 +7,20 @@
 use tidegate_types::class::ClassId;
 use tidegate_types::units::{Size, Time};
 
-use crate::queue::Timing;
-use crate::{Choice, ClassView, Scheduler};
+use crate::queue::{Ranking, Timing};
+use crate::scheduler::{Choice, ClassView, Scheduler, SchedulerEntry};
+
+/// How the node uses it.
+pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {
+    build: |_| Box::new(Native),
+    ranking: Ranking::Arrival,
+    has_classes: false,
+    favours_alarms: false,
+};
 
 /// The oldest record goes, whatever it is.
 #[derive(Debug)]
-pub(crate) struct Native;
+struct Native;
 
 impl Scheduler for Native {
     fn next(&mut self, _now: Time, views: &[ClassView]) -> Option<Choice> {

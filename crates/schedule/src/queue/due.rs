@@ -59,6 +59,7 @@ impl Queues {
     fn pass(&mut self, now: Time, due: Due, violated: &mut impl FnMut(RuleId)) {
         let Due { queue, timing, key, .. } = due;
         let spec = self.queues[queue].spec;
+        let group = self.group_at(spec.class, spec.output);
         let turns =
             timing == Timing::Live && !spec.strict_order && self.ranking == Ranking::Deadline;
         let oldest =
@@ -79,6 +80,7 @@ impl Queues {
                 }
                 delivery.progress.is_violated = true;
                 violated(delivery.spec.rule);
+                self.groups[group].overdue += u64::from(timing == Timing::Live);
             }
             at = delivery.next;
             if turns {
@@ -148,6 +150,10 @@ mod tests {
             self.queues.backlog_of(self.queue.0).late_records
         }
 
+        fn overdue(&self) -> u64 {
+            self.queues.overdue_over(self.queue.1.class, 0..1)
+        }
+
         fn next(&self) -> Option<Time> {
             self.queues.next_due()
         }
@@ -172,9 +178,16 @@ mod tests {
                 "{discipline:?}"
             );
             assert_eq!(bench.late_records(), if joins { 2 } else { 0 });
+            assert_eq!(bench.overdue(), 2, "{ranking:?} {strict}");
             assert_eq!(bench.next(), Some(Time::from_millis(500)));
             assert_eq!([bench.late(1000), bench.late(9000)], [2, 0], "{ranking:?} {strict}");
             assert_eq!(bench.next(), None);
+            assert_eq!(bench.overdue(), 4);
+            let waiting: Vec<DeliveryKey> = bench.queues.waiting(bench.queue.0).collect();
+            for key in waiting {
+                bench.queues.forget(key);
+            }
+            assert_eq!(bench.overdue(), 0, "{ranking:?} {strict}");
         }
     }
 

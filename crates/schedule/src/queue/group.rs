@@ -24,13 +24,15 @@ impl Rank {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Group {
+pub(super) struct QueueGroup {
     ranks: [BTreeSet<Rank>; 2],
     pub(super) records: [u64; 2],
+    /// Of the live ones, those whose deadline has passed: where a queue keeps its order, they stay live.
+    pub(super) overdue: u64,
     pub(super) bytes: Size,
 }
 
-impl Group {
+impl QueueGroup {
     pub(super) fn first(&self, timing: Timing) -> Option<Rank> {
         self.ranks[timing as usize].first().copied()
     }

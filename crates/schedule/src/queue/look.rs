@@ -31,6 +31,14 @@ impl Queues {
         })
     }
 
+    /// Records of a class that wait for some outputs, by their index, and whose deadline has passed: the late ones, and
+    /// those that keep their place.
+    pub fn overdue_over(&self, class: ClassId, outputs: Range<usize>) -> u64 {
+        let groups =
+            outputs.map(|output| &self.groups[self.group_at(class, OutputId(output as u16))]);
+        groups.map(|group| group.records[Timing::Late as usize] + group.overdue).sum()
+    }
+
     /// Whether a delivery waits in this queue.
     #[inline]
     pub fn is_waiting_in(&self, queue: QueueKey, key: DeliveryKey) -> bool {

@@ -24,7 +24,7 @@ use tidegate_types::ids::OutputId;
 use tidegate_types::units::Time;
 
 pub use self::delivery::{Delivery, DeliveryState, Progress, Timing};
-use self::group::{Group, Rank};
+use self::group::{QueueGroup, Rank};
 pub use self::handle::{DeliveryKey, QueueKey, RecordKey};
 use self::list::Due;
 pub use self::list::{List, ListEnd};
@@ -59,7 +59,7 @@ pub struct Queues {
     outputs: usize,
     deliveries: SlotMap<DeliveryKey, Delivery>,
     queues: SlotMap<QueueKey, Queue>,
-    groups: Vec<Group>,
+    groups: Vec<QueueGroup>,
     /// Queues that must wait for their own rate, by the time when they need not any more.
     held: BTreeSet<(Time, QueueKey)>,
     /// For each list the next deadline that may pass.
@@ -72,7 +72,7 @@ impl Queues {
     /// No queue yet, for so many classes and outputs.
     pub fn new(ranking: Ranking, classes: usize, outputs: usize) -> Self {
         let mut groups = Vec::new();
-        groups.resize_with(classes * outputs, Group::default);
+        groups.resize_with(classes * outputs, QueueGroup::default);
         let (deliveries, queues) = (SlotMap::with_key(), SlotMap::with_key());
         let (held, due) = (BTreeSet::new(), BTreeSet::new());
         Queues { ranking, outputs, deliveries, queues, groups, held, due, changes: 0 }
@@ -269,10 +269,12 @@ impl Queues {
         let delivery = &mut self.deliveries[key];
         delivery.place = DeliveryState::Waiting(timing);
         let (queue_key, size) = (delivery.queue, delivery.size);
+        let is_overdue = timing == Timing::Live && delivery.progress.is_violated;
         let queue = &mut self.queues[queue_key];
         let spec = queue.spec;
         let place = self.group_at(spec.class, spec.output);
         self.groups[place].records[timing as usize] += 1;
+        self.groups[place].overdue += u64::from(is_overdue);
         self.groups[place].bytes += size;
         self.rank(queue_key);
         self.expect(key, timing);
@@ -284,8 +286,10 @@ impl Queues {
         queue.lists[timing as usize].unlink(&mut self.deliveries, key);
         let spec = queue.spec;
         self.deliveries[key].place = DeliveryState::Taken;
+        let is_overdue = timing == Timing::Live && self.deliveries[key].progress.is_violated;
         let place = self.group_at(spec.class, spec.output);
         self.groups[place].records[timing as usize] -= 1;
+        self.groups[place].overdue -= u64::from(is_overdue);
         self.groups[place].bytes -= self.deliveries[key].size;
         self.rank(queue_key);
     }

@@ -1,3 +1,4 @@
 //! Holds the repository to its conventions.
 
+mod newcomers;
 mod tidy;

@@ -7,7 +7,7 @@ use crate::report::{Figure, Findings, figure};
 use crate::sim::parallel;
 
 /// In the order of the tables.
-const SCHEDULERS: [SchedulerName; 4] = SchedulerName::ALL;
+const SCHEDULERS: [SchedulerName; SchedulerName::ALL.len()] = SchedulerName::ALL;
 /// The classes of the paper.
 const CLASSES: [&str; 3] = ["ls", "nm", "lt"];
 /// Means that differ by less, in seconds, are equal: one record's time on the slowest link.

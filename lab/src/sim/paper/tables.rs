@@ -19,7 +19,7 @@ use crate::report::{Figure, Findings, figure};
 use crate::sim::parallel;
 
 /// In the order of the tables.
-const SCHEDULERS: [SchedulerName; 4] = SchedulerName::ALL;
+const SCHEDULERS: [SchedulerName; SchedulerName::ALL.len()] = SchedulerName::ALL;
 const CLASSES: [&str; 3] = ["ls", "nm", "lt"];
 /// Records/s of `lt`.
 const BULK: [f64; 5] = [1000.0, 2000.0, 3000.0, 4000.0, 5000.0];

@@ -9,8 +9,8 @@ use tidegate_types::class::Classes;
 use tidegate_types::units::Size;
 
 use super::load::unix_ns;
+use crate::cli::tables::EndToEnd;
 use crate::node::contract::{Order, OutputPort, Stopping, Transmit};
-use crate::observe::status::table::EndToEnd;
 
 /// What was measured: source time to arrival at the far end, by class. Clones share it.
 #[derive(Clone, Debug)]

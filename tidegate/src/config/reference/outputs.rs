@@ -1,5 +1,8 @@
 //! The keys of outputs.
 
+use tidegate_capacity::RateControllerName;
+
+use super::choices;
 use crate::keys::reference::{File, quoted};
 use crate::output::kind::UNCONFIRMED_MAX;
 use crate::output::registry::OutputConfig;
@@ -14,13 +17,16 @@ pub(super) fn outputs(file: &mut File) {
     file.key(
         "rate",
         "\"auto\"",
-        "\"auto\": the capacity is measured. Or a cap on what is measured, such as \"18mbit\".",
+        "\"auto\": the capacity is measured. Or a cap on what is measured, such as \"18mbit\". It counts\n\
+         records with framing and TLS; TCP and IP headers (3 to 4 % of full packets) are not counted.",
     );
     file.key(
         "law",
-        "\"tide\"",
-        "How the capacity is measured: \"tide\", \"bbr\", \"copa\", \"ledbat\"; \"known\" sends at 92 % of a\n\
-         given rate, \"unlimited\" has no network below. Default: tide; for a sink unlimited.",
+        &quoted(RateControllerName::default().name()),
+        &format!(
+            "How the capacity is found. Default: tide; for a sink unlimited.{}",
+            choices(RateControllerName::ALL.map(|one| (one.name(), one.about())))
+        ),
     );
     file.key(
         "uplink",

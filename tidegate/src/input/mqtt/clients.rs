@@ -5,6 +5,7 @@
 mod estate;
 mod payers;
 mod presence;
+mod roll;
 mod worth;
 
 use std::collections::{BTreeSet, HashMap};
@@ -19,6 +20,7 @@ pub(super) use self::estate::{Estate, Heritage, Line, Takeover};
 use self::payers::Payers;
 pub(super) use self::presence::Caller;
 use self::presence::Presence;
+pub use self::roll::ClientStatus;
 use self::worth::{Age, Worth};
 use super::session::Memory;
 

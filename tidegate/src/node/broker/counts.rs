@@ -1,7 +1,8 @@
 //! What the broker counts.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_broker::Drops;
 use tidegate_types::account::Figures;
@@ -54,6 +55,17 @@ impl BrokerCounts {
     }
 }
 
+/// What waits for one subscriber.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SubscriberStatus {
+    /// Its subscriptions.
+    pub subscriptions: usize,
+    /// Messages in its outbox.
+    pub waiting: usize,
+    /// Messages that are sent and not acknowledged.
+    pub in_flight: usize,
+}
+
 /// A broker at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BrokerStatus {
@@ -69,6 +81,8 @@ pub struct BrokerStatus {
     pub sessions: usize,
     /// Their subscriptions.
     pub subscriptions: usize,
+    /// What waits for each of them, by client id.
+    pub subscribers: BTreeMap<Arc<str>, SubscriberStatus>,
     /// Messages that wait in outboxes.
     pub waiting: usize,
     /// Messages that are sent and not acknowledged.

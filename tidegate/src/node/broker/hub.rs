@@ -15,7 +15,7 @@ use tidegate_node::io::SessionId;
 use tidegate_types::account::{Account, Level, Refusal};
 use tidegate_types::units::Time;
 
-use super::counts::{BrokerCounts, BrokerStatus};
+use super::counts::{BrokerCounts, BrokerStatus, SubscriberStatus};
 use super::meter::Meters;
 use super::operate::Operate;
 use super::placement::Placement;
@@ -65,6 +65,8 @@ pub enum SubscribeError {
 /// On whose accounts a subscriber is.
 #[derive(Clone, Debug)]
 pub struct Payer {
+    /// Its client id, for people.
+    pub client: Arc<str>,
     /// Of bytes.
     pub account: Account,
     /// Of subscriptions: a number of them.
@@ -306,10 +308,15 @@ impl Hub {
         let table = self.table();
         status.sessions = table.seats.len();
         status.subscriptions = table.subscriptions.len();
-        for seat in table.seats.values() {
+        for (id, seat) in &table.seats {
             let outbox = seat.outbox();
-            status.waiting += outbox.len();
-            status.in_flight += outbox.in_flight();
+            let (waiting, in_flight) = (outbox.len(), outbox.in_flight());
+            drop(outbox);
+            status.waiting += waiting;
+            status.in_flight += in_flight;
+            let subscriptions = table.subscriptions.count(*id);
+            let subscriber = SubscriberStatus { subscriptions, waiting, in_flight };
+            status.subscribers.insert(seat.client().clone(), subscriber);
         }
         drop(table);
         let retained = self.retained();

@@ -58,6 +58,7 @@ impl Holding {
 #[derive(Debug)]
 pub struct Seat {
     id: SessionId,
+    client: Arc<str>,
     holding: Mutex<Holding>,
     outbox: Mutex<Outbox>,
     /// Rung when something came to an outbox that was found empty.
@@ -71,11 +72,12 @@ pub struct Seat {
 
 impl Seat {
     pub(super) fn new(id: SessionId, bounds: OutboxLimits, payer: &Payer) -> Self {
-        let Payer { account, subscriptions } = payer;
+        let Payer { client, account, subscriptions } = payer;
         let held = account.empty(Kind::Subscriptions);
         let counted = subscriptions.empty(Kind::Subscriptions);
         Seat {
             id,
+            client: client.clone(),
             holding: Mutex::new(Holding { bytes: 0, free: FREE, held, counted }),
             outbox: Mutex::new(Outbox::new(bounds, account)),
             bell: Notify::new(),
@@ -87,6 +89,11 @@ impl Seat {
 
     pub(super) fn id(&self) -> SessionId {
         self.id
+    }
+
+    /// Its client id.
+    pub(super) fn client(&self) -> &Arc<str> {
+        &self.client
     }
 
     /// Its outbox, for a moment.

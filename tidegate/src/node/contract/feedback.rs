@@ -7,6 +7,7 @@ use tidegate_types::record::DeliveryId;
 use tidegate_types::units::{Rate, Size, Time};
 use tokio::sync::mpsc;
 
+use super::troubles::Troubles;
 use super::{Arrival, Clock, Stopping};
 
 /// An output's reports to the node. Cheap to clone, one for each lane.
@@ -15,12 +16,23 @@ pub struct Feedback {
     sender: mpsc::Sender<Arrival>,
     output: OutputId,
     clock: Clock,
+    troubles: Troubles,
 }
 
 impl Feedback {
     /// Reports of `output` to the loop that reads `sender`'s other end.
     pub fn new(sender: mpsc::Sender<Arrival>, output: OutputId, clock: Clock) -> Self {
-        Feedback { sender, output, clock }
+        Feedback { sender, output, clock, troubles: Troubles::default() }
+    }
+
+    /// The same, with words about what is wrong told to `troubles`.
+    pub fn with_troubles(self, troubles: &Troubles) -> Self {
+        Feedback { troubles: troubles.clone(), ..self }
+    }
+
+    /// Says in words why the output cannot send, for people who look at the status. It stands until a lane comes up.
+    pub fn trouble(&self, words: &str) {
+        self.troubles.set(self.output, words);
     }
 
     /// The present time.
@@ -88,6 +100,9 @@ impl Feedback {
     /// # Errors
     /// The loop is gone.
     pub async fn path_state(&self, lane: u8, state: PathState) -> Result<(), Stopping> {
+        if state == PathState::Up {
+            self.troubles.clear(self.output);
+        }
         self.send(Input::PathState { path: self.path(lane), state }).await
     }
 

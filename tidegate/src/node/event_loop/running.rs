@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use super::Adaptation;
 use crate::node::broker::Hub;
 use crate::node::contract::counts::InputCounts;
-use crate::node::contract::{Arrival, Clock, Intake, Stopping};
+use crate::node::contract::{Arrival, Clock, Intake, Stopping, Troubles};
 use crate::node::log_store::CommitCounts;
 use crate::script::Script;
 use crate::script::board::ScriptBoard;
@@ -85,6 +85,7 @@ pub struct StatusHandle {
     pub(super) hub: Hub,
     pub(super) scripts: ScriptBoard,
     pub(super) confirms: Arc<[&'static str]>,
+    pub(super) troubles: Troubles,
 }
 
 impl StatusHandle {
@@ -100,6 +101,7 @@ impl StatusHandle {
             hub: Hub::default(),
             scripts,
             confirms: Arc::default(),
+            troubles: Troubles::default(),
         };
         (handle, answers)
     }
@@ -112,6 +114,11 @@ impl StatusHandle {
     /// When each output confirms a record, in words.
     pub fn confirms(&self) -> Arc<[&'static str]> {
         self.confirms.clone()
+    }
+
+    /// Why outputs cannot send.
+    pub fn troubles(&self) -> &Troubles {
+        &self.troubles
     }
 
     /// A snapshot of now.

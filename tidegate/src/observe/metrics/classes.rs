@@ -30,7 +30,7 @@ pub(super) fn encode(status: &NodeStatus, text: &mut Text) {
     let gauges: [(Metric, Read); 6] = [
         (BACKLOG, |class| class.backlog_records as f64),
         (BACKLOG_BYTES, |class| class.backlog.as_f64()),
-        (LATE, |class| class.late_records as f64),
+        (LATE, |class| class.overdue_records as f64),
         (DELAY, |class| class.queue_delay.as_secs_f64()),
         (WANTED, |class| class.wanted_rate.as_f64()),
         (ALLOCATED, |class| class.allocated_rate.as_f64()),

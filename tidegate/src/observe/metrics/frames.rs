@@ -1,6 +1,7 @@
 //! Metrics of cameras and their subscribers: only of a node that has to do with them.
 
 use super::{Metric, NONE, Text};
+use crate::observe::status::cameras::results;
 use crate::services::cameras::{CameraFigures, FramesFigures};
 
 pub(super) const TAKEN: Metric =
@@ -67,17 +68,7 @@ pub(super) fn encode(figures: Option<&FramesFigures>, text: &mut Text) {
     }
     text.head(ENDED);
     for (name, (CameraFigures { flows, .. }, _)) in &figures.cameras {
-        let all = [
-            ("delivered", flows.delivered),
-            ("late", flows.late),
-            ("cancelled", flows.cancelled),
-            ("superseded", flows.superseded),
-            ("stale", flows.stale),
-            ("backlogged", flows.backlogged),
-            ("inaccurate", flows.inaccurate),
-            ("unencoded", flows.unencoded),
-        ];
-        for (result, count) in all {
+        for (result, count) in results(flows) {
             text.sample(ENDED.name, &[("camera", name), ("result", result)], count as f64);
         }
     }

@@ -1,8 +1,7 @@
-//! The links of a node: as JSON in its status, and as a table for a terminal.
+//! The links of a node, as JSON in its status.
 
 use serde::{Deserialize, Serialize};
 
-use super::table::{align, rate, span};
 use crate::link::{LinkFigures, PathFigures};
 
 /// A link.
@@ -76,85 +75,5 @@ fn path_view(path: &PathFigures, all: f64) -> PathView {
         packets: path.counts.packets,
         bytes: path.counts.bytes.0,
         lost_packets: path.counts.lost,
-    }
-}
-
-/// A line a path, below a head; nothing where there is no link.
-pub(super) fn render(links: &[LinkView]) -> String {
-    let head = ["link", "path", "state", "by", "rate", "rtt", "queue", "loss", "share"];
-    let mut rows = vec![head.map(String::from).to_vec()];
-    for link in links {
-        for path in &link.paths {
-            let known = |number: f64, text: String| if number > 0.0 { text } else { "-".into() };
-            rows.push(vec![
-                if link.direction == "in" {
-                    format!("from {}", link.name)
-                } else {
-                    link.name.clone()
-                },
-                path.name.clone(),
-                path.state.clone(),
-                path.transport.clone().unwrap_or_else(|| "-".into()),
-                known(path.rate_bytes_per_second, rate(path.rate_bytes_per_second)),
-                path.rtt_seconds.map_or_else(|| "-".into(), span),
-                known(path.queue_delay_seconds, span(path.queue_delay_seconds)),
-                format!("{:.1} %", path.loss * 100.0),
-                format!("{:.0} %", path.share * 100.0),
-            ]);
-        }
-    }
-    if rows.len() == 1 { String::new() } else { format!("\n{}", align(&rows)) }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use tidegate_link::{PathCounts, PathHealth};
-    use tidegate_types::units::{Rate, Size};
-
-    use super::*;
-
-    #[test]
-    fn paths_stand_below_each_other_with_their_shares() {
-        let path = |name: &str, state, bytes| PathFigures {
-            name: name.into(),
-            transport: Some("quic"),
-            state,
-            rate: Rate::from_bits(36e6),
-            srtt: Some(Duration::from_millis(141)),
-            queue_delay: Duration::from_millis(3),
-            loss: 0.098,
-            counts: PathCounts { packets: 9, bytes: Size(bytes), lost: 1, timeouts: 0 },
-        };
-        let absent = PathFigures {
-            transport: None,
-            rate: Rate::ZERO,
-            srtt: None,
-            queue_delay: Duration::ZERO,
-            loss: 0.0,
-            ..path("eth0", PathHealth::Absent, 0)
-        };
-        let figures = LinkFigures {
-            name: "hq".into(),
-            is_output: true,
-            paths: vec![
-                path("wlan0", PathHealth::Up, 3000),
-                path("wwan0", PathHealth::Dead, 1000),
-                absent,
-            ],
-            repeated: 4,
-            duplicates: 1,
-            strange: 0,
-        };
-        let view = LinkView::from(&figures);
-        assert_eq!(
-            render(&[view]),
-            "\nlink   path   state    by          rate     rtt   queue   loss  share\n\
-             hq    wlan0      up  quic  36.00 Mbit/s  141 ms  3.0 ms  9.8 %  75 %\n\
-             hq    wwan0    dead  quic  36.00 Mbit/s  141 ms  3.0 ms  9.8 %  25 %\n\
-             hq     eth0  absent     -             -       -       -  0.0 %  0 %\n"
-        );
-        assert_eq!(render(&[]), "");
     }
 }

@@ -1,129 +1,169 @@
-//! The classes of a node as a table for a terminal.
+//! Tables for a terminal that fit its width, and quantities in words.
 
 use std::fmt::Write;
 
-use super::links;
-use super::view::{NodeView, TimesView, UplinkView};
-
-/// What the far end of the demo measured for a class, printed beside the node's own figures.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct EndToEnd {
-    /// The class.
-    pub class: String,
-    /// From the source's clock to the far end.
-    pub times: TimesView,
+/// What a cell says about itself, where a terminal has colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mood {
+    /// Nothing.
+    #[default]
+    Plain,
+    /// As it should be.
+    Good,
+    /// Worth a look.
+    Warn,
+    /// Not as it should be.
+    Bad,
+    /// Beside the point: a head, or what is not known any more.
+    Soft,
 }
 
-/// The table: a line about the node, a head, one line a class. `end_to_end` adds a column.
-pub fn render(view: &NodeView, end_to_end: Option<&[EndToEnd]>) -> String {
-    let mut rows = vec![head(end_to_end.is_some())];
-    for class in &view.classes {
-        let residence = &class.stages.residence;
-        let mut row = vec![
-            class.name.clone(),
-            span(class.bound_seconds),
-            rate(class.input_bytes_per_second),
-            rate(class.output_bytes_per_second),
-            format!("{} / {}", class.backlog_records, size(class.backlog_bytes)),
-            class.late_records.to_string(),
-            quantiles(residence),
-        ];
-        if let Some(all) = end_to_end {
-            let own = all.iter().find(|times| times.class == class.name);
-            row.push(own.map_or_else(|| "-".into(), |own| quantiles(&own.times)));
-        }
-        row.push(class.counts.violated.to_string());
-        row.push(match class.counts.drops_in_words() {
-            words if words.is_empty() => "0".into(),
-            words => words,
-        });
-        rows.push(row);
-    }
-    summary(view) + &align(&rows) + &links::render(&view.links) + &operators(view)
+/// Whether text has colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paint {
+    /// It has none.
+    Plain,
+    /// By the codes that every terminal of today knows (ECMA-48).
+    Colours,
 }
 
-fn head(has_end_to_end: bool) -> Vec<String> {
-    let mut head = vec!["class", "bound", "in", "out", "queue", "late", "residence p50 / p99"];
-    if has_end_to_end {
-        head.push("end to end p50 / p99");
-    }
-    head.extend(["violated", "dropped"]);
-    head.into_iter().map(Into::into).collect()
-}
-
-/// A line for each topic of an operator, where there are some.
-fn operators(view: &NodeView) -> String {
-    if view.operators.is_empty() {
-        return String::new();
-    }
-    let head = [
-        "operator",
-        "topic",
-        "bound",
-        "records/s",
-        "cpu",
-        "wait p90",
-        "delivery p90 / p99",
-        "violated",
-        "failed",
-    ];
-    let mut rows = vec![head.map(String::from).to_vec()];
-    for topic in &view.operators {
-        let failed: u64 = topic.dropped.values().chain(topic.failed.values()).sum();
-        let delivery = match topic.delivery.count {
-            0 => "-".into(),
-            _ => format!(
-                "{} / {}",
-                span(topic.delivery.p90_seconds),
-                span(topic.delivery.p99_seconds)
-            ),
+impl Paint {
+    /// `text` in the colour of `mood`.
+    pub fn paint(self, text: &str, mood: Mood) -> String {
+        let code = match (self, mood) {
+            (Paint::Plain, _) | (_, Mood::Plain) => return text.to_owned(),
+            (_, Mood::Good) => "32",
+            (_, Mood::Warn) => "33",
+            (_, Mood::Bad) => "31",
+            (_, Mood::Soft) => "2",
         };
-        rows.push(vec![
-            topic.operator.clone(),
-            topic.topic.clone(),
-            span(topic.bound_seconds),
-            format!("{:.1}", topic.records_per_second),
-            span(topic.cpu_mean_seconds),
-            span(topic.wait.p90_seconds),
-            delivery,
-            topic.violated.to_string(),
-            failed.to_string(),
-        ]);
+        format!("\x1b[{code}m{text}\x1b[0m")
     }
-    format!("\n{}", align(&rows))
 }
 
-/// One line about the node as a whole.
-fn summary(view: &NodeView) -> String {
-    let mut line = format!("{}  up {}", view.node, clock(view.uptime_seconds));
-    // Where no network is below, there is nothing to tell.
-    let is_known = |uplink: &&UplinkView| {
-        uplink.capacity_bytes_per_second > 0.0 || uplink.rtt_seconds.is_some()
-    };
-    for uplink in view.uplinks.iter().filter(is_known) {
-        let capacity = match uplink.capacity_bytes_per_second {
-            known if known > 0.0 => rate(known),
-            _ => "?".into(),
-        };
-        let _ = write!(line, "  {} {capacity}", uplink.name);
-        if let Some(rtt) = uplink.rtt_seconds {
-            let _ = write!(line, " rtt {}", span(rtt));
+/// One cell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// What it says.
+    pub text: String,
+    /// In which mood.
+    pub mood: Mood,
+}
+
+impl Cell {
+    /// A cell in a mood.
+    pub fn new(text: impl Into<String>, mood: Mood) -> Self {
+        Cell { text: text.into(), mood }
+    }
+
+    /// A count that should be 0.
+    pub fn count(count: u64, otherwise: Mood) -> Self {
+        Cell::new(count.to_string(), if count > 0 { otherwise } else { Mood::Plain })
+    }
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Cell::new(text, Mood::Plain)
+    }
+}
+
+/// A column and what it shows.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// Its name.
+    pub head: &'static str,
+    /// 0 stays; of the others the largest goes first where there is too little room.
+    pub rank: u8,
+    /// Whether it is text, at the left; numbers stand at the right.
+    pub is_text: bool,
+}
+
+impl Column {
+    /// A column of numbers.
+    pub const fn number(head: &'static str, rank: u8) -> Self {
+        Column { head, rank, is_text: false }
+    }
+
+    /// A column of text.
+    pub const fn text(head: &'static str, rank: u8) -> Self {
+        Column { head, rank, is_text: true }
+    }
+}
+
+/// Rows below their columns.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// From the left.
+    pub columns: Vec<Column>,
+    /// As many cells as there are columns.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// Between two columns.
+const GAP: usize = 2;
+
+impl Table {
+    /// The table in lines of at most `width` characters: columns that do not fit are left out, and a line that is too
+    /// long all the same is cut.
+    pub fn render(&self, width: usize, paint: Paint) -> String {
+        let widths: Vec<usize> = (0..self.columns.len()).map(|place| self.width(place)).collect();
+        let shown = self.fitting(&widths, width);
+        let head: Vec<Cell> =
+            self.columns.iter().map(|column| Cell::new(column.head, Mood::Soft)).collect();
+        let mut text = String::new();
+        for row in std::iter::once(&head).chain(&self.rows) {
+            text += &self.line(row, &shown, &widths, width, paint);
+            text.push('\n');
+        }
+        text
+    }
+
+    fn width(&self, column: usize) -> usize {
+        let cells = self.rows.iter().map(|row| row[column].text.chars().count());
+        cells.max().unwrap_or_default().max(self.columns[column].head.chars().count())
+    }
+
+    /// The places of the columns that fit together.
+    fn fitting(&self, widths: &[usize], width: usize) -> Vec<usize> {
+        let mut shown: Vec<usize> = (0..self.columns.len()).collect();
+        loop {
+            let all: usize = shown.iter().map(|&place| widths[place] + GAP).sum();
+            let last = shown.iter().rposition(|&place| self.columns[place].rank > 0);
+            let (true, Some(_)) = (all > width + GAP, last) else { return shown };
+            let first_to_go = |&&place: &&usize| self.columns[place].rank;
+            let gone = shown.iter().max_by_key(first_to_go).copied();
+            shown.retain(|&place| Some(place) != gone);
         }
     }
-    for output in view.outputs.iter().filter(|output| output.lanes_up == 0) {
-        let _ = write!(line, "  {} is down", output.name);
+
+    fn line(
+        &self,
+        row: &[Cell],
+        shown: &[usize],
+        widths: &[usize],
+        width: usize,
+        paint: Paint,
+    ) -> String {
+        let (mut line, mut used) = (String::new(), 0);
+        for (at, &place) in shown.iter().enumerate() {
+            let gap = if at > 0 { GAP.min(width - used) } else { 0 };
+            let room = width - used - gap;
+            let text: String = row[place].text.chars().take(room).collect();
+            let pad = widths[place].min(room) - text.chars().count();
+            let is_last = at + 1 == shown.len();
+            let (before, after) = match self.columns[place].is_text {
+                true if is_last => (0, 0),
+                true => (0, pad),
+                false => (pad, 0),
+            };
+            let text = paint.paint(&text, row[place].mood);
+            let _ = write!(line, "{:gap$}{:before$}{text}{:after$}", "", "", "");
+            used += gap + widths[place].min(room);
+        }
+        line.truncate(line.trim_end().len());
+        line
     }
-    for output in view.outputs.iter().filter(|output| output.is_refusing) {
-        let _ = write!(line, "  {} refuses", output.name);
-    }
-    let _ = writeln!(
-        line,
-        "  held {} of {}  lost {}",
-        size(view.held_bytes),
-        size(view.memory_bytes),
-        view.lost_deliveries
-    );
-    line
 }
 
 /// Columns side by side: the first one left, numbers right, the last one as it is.
@@ -146,13 +186,6 @@ pub(crate) fn align(rows: &[Vec<String>]) -> String {
         let _ = writeln!(out, "{}", line.trim_end());
     }
     out
-}
-
-fn quantiles(times: &TimesView) -> String {
-    match times.count {
-        0 => "-".into(),
-        _ => format!("{} / {}", span(times.p50_seconds), span(times.p99_seconds)),
-    }
 }
 
 /// A rate in network notation.
@@ -183,63 +216,59 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-fn clock(seconds: f64) -> String {
+/// Hours, minutes and seconds.
+pub fn clock(seconds: f64) -> String {
     let seconds = seconds as u64;
     format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::operators::TopicView;
-    use super::super::view::{ClassView, CountsView, StagesView};
     use super::*;
 
-    fn class(name: &str, backlog_records: u64, p99_seconds: f64) -> ClassView {
-        let residence =
-            TimesView { count: 9, p50_seconds: 0.0042, p99_seconds, ..Default::default() };
-        ClassView {
-            name: name.into(),
-            bound_seconds: 0.05,
-            backlog_records,
-            backlog_bytes: backlog_records * 20_000,
-            input_bytes_per_second: 400_000.0,
-            output_bytes_per_second: 230_000.0,
-            counts: CountsView { dropped: [("full".into(), 12)].into(), ..Default::default() },
-            stages: StagesView { residence, ..Default::default() },
-            ..Default::default()
-        }
+    fn table() -> Table {
+        let columns = vec![
+            Column::text("class", 0),
+            Column::number("in", 2),
+            Column::number("late", 1),
+            Column::text("dropped", 0),
+        ];
+        let row = |name: &str, late: u64| {
+            vec![name.into(), "2.00 Mbit/s".into(), Cell::count(late, Mood::Warn), "full 12".into()]
+        };
+        Table { columns, rows: vec![row("ls", 0), row("bulk", 312)] }
     }
 
     #[test]
-    fn columns_stand_below_each_other() {
-        let uplink = UplinkView {
-            name: "uplink".into(),
-            capacity_bytes_per_second: 230_000.0,
-            rtt_seconds: Some(0.1034),
-            ..Default::default()
-        };
-        let view = NodeView {
-            node: "gate".into(),
-            uptime_seconds: 3725.0,
-            memory_bytes: 64 << 20,
-            classes: vec![class("ls", 0, 0.031), class("lt", 312, 12.31)],
-            uplinks: vec![uplink],
-            ..Default::default()
-        };
-        insta::assert_snapshot!(render(&view, None));
-        let times =
-            TimesView { count: 3, p50_seconds: 0.06, p99_seconds: 0.11, ..Default::default() };
-        let measured = [EndToEnd { class: "ls".into(), times }];
-        insta::assert_snapshot!(render(&view, Some(&measured)));
+    fn columns_stand_below_each_other_and_those_that_do_not_fit_are_left_out() {
+        assert_eq!(
+            table().render(80, Paint::Plain),
+            "class           in  late  dropped\n\
+             ls     2.00 Mbit/s     0  full 12\n\
+             bulk   2.00 Mbit/s   312  full 12\n"
+        );
+        assert_eq!(
+            table().render(32, Paint::Plain),
+            "class  late  dropped\nls        0  full 12\nbulk    312  full 12\n"
+        );
+        assert_eq!(
+            table().render(19, Paint::Plain),
+            "class  dropped\nls     full 12\nbulk   full 12\n"
+        );
+        assert_eq!(table().render(10, Paint::Plain), "class  dro\nls     ful\nbulk   ful\n");
+        assert_eq!(table().render(0, Paint::Plain), "\n\n\n");
     }
 
     #[test]
-    fn what_an_operator_cannot_use_is_not_called_lost() {
-        let topic = TopicView { failed: [("parse".to_owned(), 2)].into(), ..Default::default() };
-        let view = NodeView { operators: vec![topic], ..Default::default() };
-        let table = operators(&view);
-        assert!(table.contains("failed") && !table.contains("lost"), "{table}");
-        assert!(table.trim_end().ends_with(" 2"), "{table}");
+    fn colours_change_no_width() {
+        let painted = table().render(80, Paint::Colours);
+        assert!(painted.contains("\x1b[33m312\x1b[0m"), "{painted:?}");
+        let plain = ["\x1b[33m", "\x1b[2m", "\x1b[0m"]
+            .iter()
+            .fold(painted, |text, code| text.replace(code, ""));
+        let trimmed: Vec<&str> = plain.lines().map(str::trim_end).collect();
+        let expected = table().render(80, Paint::Plain);
+        assert_eq!(trimmed, expected.lines().collect::<Vec<_>>());
     }
 
     #[test]

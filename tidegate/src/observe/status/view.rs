@@ -5,15 +5,17 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tidegate_node::status::{
-    ClassStatus, Counts, OutputStatus, RuleStatus, StageTimes, Stages, UplinkStatus,
-};
+use tidegate_node::status::{ClassStatus, Counts, RuleStatus, StageTimes, Stages, UplinkStatus};
 use tidegate_types::record::DropReason;
 
 use super::Snapshot;
+use super::broker::{BrokerView, broker_view};
+use super::cameras::{FramesView, frames_view};
 use super::links::LinkView;
 use super::log::{LogView, log_view};
 use super::operators::{self, TopicView};
+use super::outputs::{OutputView, output_views};
+use super::recent::{HistoryView, PERIOD, RecentView};
 use super::scripts::ScriptView;
 use crate::services::cluster::UnitView;
 
@@ -28,6 +30,9 @@ pub struct NodeView {
     pub uptime_seconds: f64,
     /// What the rates of `streams` are averages over.
     pub rates_over_seconds: f64,
+    /// What `recent` of classes and streams is over: a minute, or less after a start.
+    #[serde(default)]
+    pub recent_seconds: f64,
     /// Accepted - confirmed - dropped - held: anything but 0 is a mistake of ours.
     pub lost_deliveries: i64,
     /// Deliveries without a fate.
@@ -61,6 +66,18 @@ pub struct NodeView {
     /// The log, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogView>,
+    /// Its own broker and clients, if anybody ever came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broker: Option<BrokerView>,
+    /// Cameras and subscribers of frames, if it has to do with them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<FramesView>,
+    /// Classes over the last ten minutes, in periods of `history_period_seconds`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<HistoryView>,
+    /// Length of these periods.
+    #[serde(default)]
+    pub history_period_seconds: f64,
 }
 
 /// One class.
@@ -90,6 +107,9 @@ pub struct ClassView {
     pub queue_delay_seconds: f64,
     /// Since start.
     pub counts: CountsView,
+    /// Over the last minute, `recent_seconds`.
+    #[serde(default)]
+    pub recent: RecentView,
     /// Since start.
     pub stages: StagesView,
 }
@@ -115,6 +135,9 @@ pub struct StreamView {
     pub output_bytes_per_second: f64,
     /// Since start.
     pub counts: CountsView,
+    /// Over the last minute, `recent_seconds`.
+    #[serde(default)]
+    pub recent: RecentView,
     /// Since start.
     pub stages: StagesView,
 }
@@ -189,72 +212,51 @@ pub struct UplinkView {
     pub rtt_seconds: Option<f64>,
 }
 
-/// One output.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct OutputView {
-    /// Its name.
-    pub name: String,
-    /// Its lanes that are up.
-    pub lanes_up: usize,
-    /// Its lanes.
-    pub lanes: usize,
-    /// Whether the far end has been refusing its records, though not for good.
-    #[serde(default)]
-    pub is_refusing: bool,
-    /// Records sent and not confirmed.
-    pub unconfirmed_records: u64,
-    /// When it confirms a record, which the log then forgets, in words.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub confirms: String,
-}
-
 impl From<&Snapshot> for NodeView {
     fn from(snapshot: &Snapshot) -> Self {
         let now = &*snapshot.now;
         let before = snapshot.before.as_deref();
         let since = before.map_or(tidegate_types::units::Time::ZERO, |before| before.now);
         let over = now.now.since(since).as_secs_f64();
+        let recent = &*snapshot.recent;
         let stream = |(place, rule): (usize, &RuleStatus)| {
             // Rules stand at their places; after a reload a name tells whether it is the same one.
             let same = |old: &&RuleStatus| old.name == rule.name;
             let old = before.and_then(|before| before.rules.get(place)).filter(same);
-            stream_view(rule, old.map(|old| &old.counts), over)
+            let recent = recent.rules.get(place).cloned().unwrap_or_default();
+            StreamView { recent, ..stream_view(rule, old.map(|old| &old.counts), over) }
+        };
+        let class = |(place, class): (usize, &ClassStatus)| {
+            let recent = recent.classes.get(place).cloned().unwrap_or_default();
+            ClassView { recent, ..class.into() }
         };
         NodeView {
             node: now.name.to_string(),
             incarnation: format!("{:016x}", now.incarnation),
             uptime_seconds: now.now.as_secs_f64(),
             rates_over_seconds: over,
+            recent_seconds: recent.over.as_secs_f64(),
             lost_deliveries: now.counts.lost(now.held).clamp(i64::MIN.into(), i64::MAX.into())
                 as i64,
             held_deliveries: now.held,
             held_bytes: now.held_bytes.0,
             memory_bytes: now.memory.0,
             counts: (&now.counts).into(),
-            classes: now.classes.iter().map(Into::into).collect(),
+            classes: now.classes.iter().enumerate().map(class).collect(),
             streams: now.rules.iter().enumerate().map(stream).collect(),
             uplinks: now.uplinks.iter().map(Into::into).collect(),
-            outputs: outputs(snapshot),
+            outputs: output_views(snapshot),
             links: snapshot.links.iter().map(Into::into).collect(),
             scripts: snapshot.scripts.iter().map(Into::into).collect(),
             operators: operators::views(snapshot, over),
             placed: snapshot.group.clone().map_or_else(Vec::new, |group| group.units),
             log: now.log.as_ref().map(|log| log_view(log, snapshot.commits.as_ref())),
+            broker: broker_view(snapshot),
+            frames: snapshot.frames.as_ref().map(frames_view),
+            history: recent.history.clone(),
+            history_period_seconds: PERIOD.as_secs_f64(),
         }
     }
-}
-
-fn outputs(snapshot: &Snapshot) -> Vec<OutputView> {
-    let words = snapshot.confirms.iter().copied().chain(std::iter::repeat(""));
-    let view = |(output, words): (&OutputStatus, &str)| OutputView {
-        name: output.name.to_string(),
-        lanes_up: output.lanes_up,
-        lanes: output.lanes,
-        is_refusing: output.is_refusing,
-        unconfirmed_records: output.unconfirmed,
-        confirms: words.to_owned(),
-    };
-    snapshot.now.outputs.iter().zip(words).map(view).collect()
 }
 
 fn stream_view(rule: &RuleStatus, before: Option<&Counts>, over: f64) -> StreamView {
@@ -273,6 +275,7 @@ fn stream_view(rule: &RuleStatus, before: Option<&Counts>, over: f64) -> StreamV
         output_bytes_per_second: rate(rule.counts.confirmed_bytes, old.confirmed_bytes),
         counts: (&rule.counts).into(),
         stages: (&rule.stages).into(),
+        recent: RecentView::default(),
     }
 }
 
@@ -283,7 +286,7 @@ impl From<&ClassStatus> for ClassView {
             bound_seconds: class.bound.as_secs_f64(),
             backlog_records: class.backlog_records,
             backlog_bytes: class.backlog.0,
-            late_records: class.late_records,
+            late_records: class.overdue_records,
             input_bytes_per_second: class.input_rate.as_f64(),
             input_records_per_second: class.input_records_per_second,
             output_bytes_per_second: class.output_rate.as_f64(),
@@ -292,6 +295,7 @@ impl From<&ClassStatus> for ClassView {
             queue_delay_seconds: class.queue_delay.as_secs_f64(),
             counts: (&class.counts).into(),
             stages: (&class.stages).into(),
+            recent: RecentView::default(),
         }
     }
 }

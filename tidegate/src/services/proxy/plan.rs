@@ -73,7 +73,7 @@ pub(super) fn plan(config: &Config, scripts: &Scripts) -> anyhow::Result<Plan> {
         rules: Rules::new(requests)?,
         uplinks,
         outputs,
-        scheduler: config.node.scheduler.into(),
+        scheduler: config.node.scheduler,
         memory: config.limits.memory.0,
         inbound: None,
         record_max: record_max.unwrap_or(HEAD),

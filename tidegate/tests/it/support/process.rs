@@ -56,6 +56,14 @@ impl Node {
         }
     }
 
+    /// Reads the log until each of these was in a line of it, in whatever order.
+    pub(crate) fn wait_for_all(&mut self, texts: &[&str]) {
+        let (mut seen, log) = (String::new(), self.log.as_mut().unwrap());
+        while texts.iter().any(|text| !seen.contains(text)) {
+            assert!(log.read_line(&mut seen).unwrap() > 0, "not all of {texts:?} in\n{seen}");
+        }
+    }
+
     /// The rest of the log, for who reads it elsewhere.
     pub(crate) fn take_log(&mut self) -> BufReader<ChildStderr> {
         self.log.take().unwrap()

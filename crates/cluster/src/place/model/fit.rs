@@ -37,19 +37,19 @@ pub fn usual(processors: u32) -> MachineParameters {
 }
 
 /// Runs as the fit knows them.
-struct Run {
+struct MeasuredRun {
     seconds: f64,
     topics: Vec<Topic>,
     /// By place: what counts, in seconds.
     measured: Vec<Option<f64>>,
 }
 
-fn runs(measurements: &[Measurement]) -> Vec<Run> {
+fn runs(measurements: &[Measurement]) -> Vec<MeasuredRun> {
     let counts = |topic: &MeasuredTopic| {
         let is_enough = topic.count >= COUNT_MIN && topic.arrived >= ARRIVED_MIN;
         is_enough.then_some(topic.p90_seconds)
     };
-    let run = |one: &Measurement| Run {
+    let run = |one: &Measurement| MeasuredRun {
         seconds: one.seconds,
         topics: one.topics(),
         measured: one.topics.iter().map(counts).collect(),
@@ -90,7 +90,7 @@ pub fn fit(scheduler: Dispatch, measurements: &[Measurement]) -> (MachineParamet
 fn errors(
     scheduler: Dispatch,
     by: &MachineParameters,
-    runs: &[Run],
+    runs: &[MeasuredRun],
     mut tell: impl FnMut(f64, bool),
 ) {
     let mut foreseen: Vec<Foreseen> = Vec::new();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tidegate_types::units::Time;
 
 use super::{
-    LATE, MoveReason, Node, PlannedMove, RebalanceOptions, RebalanceRemark, RebalanceRound,
+    LATE, ManagedNode, MoveReason, PlannedMove, RebalanceOptions, RebalanceRemark, RebalanceRound,
     Rebalancer, StayReason, Topic, Unit,
 };
 use crate::place::repair::Work;
@@ -47,10 +47,10 @@ impl Miss {
 }
 
 /// A round's table: nodes and units by their places.
-pub(super) struct Table<'k> {
+pub(super) struct DecisionTable<'k> {
     now: Time,
     pub(super) keeper: &'k Rebalancer,
-    pub(super) nodes: Vec<(&'k Arc<str>, &'k Node)>,
+    pub(super) nodes: Vec<(&'k Arc<str>, &'k ManagedNode)>,
     pub(super) units: Vec<(&'k Arc<str>, &'k Unit)>,
     /// Of each unit; `None` for one whose node is no member.
     pub(super) at: Vec<Option<usize>>,
@@ -66,7 +66,8 @@ impl Rebalancer {
         let at = |(_, unit): &(_, &Unit)| nodes.iter().position(|(name, _)| **name == unit.node);
         let at = units.iter().map(at).collect();
         let (steps, remarks, unfinished) = (Vec::new(), Vec::new(), BTreeSet::new());
-        let mut table = Table { now, keeper: &*self, nodes, units, at, unfinished, steps, remarks };
+        let mut table =
+            DecisionTable { now, keeper: &*self, nodes, units, at, unfinished, steps, remarks };
         let topics: Vec<Topic> = table.units.iter().map(|(_, unit)| table.topic(unit)).collect();
         let machines = Machines::Listed(table.machines(model));
         let RebalanceOptions { together_max, margin, .. } = self.options;
@@ -82,13 +83,13 @@ impl Rebalancer {
         if self.options.spreads && table.is_calm() {
             table.spread(&mut feasible, &mut work);
         }
-        let Table { steps, remarks, unfinished, .. } = table;
+        let DecisionTable { steps, remarks, unfinished, .. } = table;
         self.unfinished = unfinished;
         RebalanceRound { steps, remarks, ..RebalanceRound::default() }
     }
 }
 
-impl Table<'_> {
+impl DecisionTable<'_> {
     fn topic(&self, unit: &Unit) -> Topic {
         unit.topic.clone().unwrap_or(Topic::IDLE)
     }
@@ -121,7 +122,7 @@ impl Table<'_> {
         all
     }
 
-    fn at_node(&self, unit: &Unit) -> Option<&Node> {
+    fn at_node(&self, unit: &Unit) -> Option<&ManagedNode> {
         self.keeper.nodes.get(&unit.node)
     }
 

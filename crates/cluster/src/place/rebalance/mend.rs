@@ -7,12 +7,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::decide::{Miss, Table};
+use super::decide::{DecisionTable, Miss};
 use super::{LATE, MoveReason, RebalanceRemark, StayReason};
 use crate::place::repair::Work;
 use crate::place::{FeasibilityOracle, TopicId, fits_alone, help};
 
-impl Table<'_> {
+impl DecisionTable<'_> {
     /// See the file's header.
     pub(super) fn mend(&mut self, feasible: &mut FeasibilityOracle<'_>, work: &mut Work) {
         for unit in 0..self.units.len() {

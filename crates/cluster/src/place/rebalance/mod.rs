@@ -144,7 +144,7 @@ pub struct RebalanceRound {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Node {
+struct ManagedNode {
     loads: Option<MemberLoads>,
     is_here: bool,
     silent_since: Option<Time>,
@@ -175,7 +175,7 @@ struct Unit {
 #[derive(Clone, Debug)]
 pub struct Rebalancer {
     options: RebalanceOptions,
-    nodes: BTreeMap<Arc<str>, Node>,
+    nodes: BTreeMap<Arc<str>, ManagedNode>,
     units: BTreeMap<Arc<str>, Unit>,
     /// Nodes of which not all could be moved in the last round that should be.
     unfinished: BTreeSet<Arc<str>>,
@@ -240,14 +240,14 @@ impl Rebalancer {
         unit.moved_at.is_some_and(|at| now.since(at) < unit.rest)
     }
 
-    fn machine(&self, node: &Node) -> Machine {
+    fn machine(&self, node: &ManagedNode) -> Machine {
         let RebalanceOptions { usual, .. } = self.options;
         let own = node.loads.as_ref().map_or(1, |loads| loads.threads.min(loads.processors));
         let cores = f64::from(own.max(1)).min(usual.cores);
         Machine { cores, bias: usual.bias * node.bias.factor(), ..usual }
     }
 
-    fn node_view(&self, name: &Arc<str>, node: &Node) -> NodeView {
+    fn node_view(&self, name: &Arc<str>, node: &ManagedNode) -> NodeView {
         let topics = self.topics_of(name);
         NodeView {
             name: name.clone(),

@@ -7,9 +7,13 @@
 //! Limits: NODES_MAX, CANDIDATES_MAX, CLASSES_MAX.
 
 use super::pmrfs::{Reachable, providers, redirection};
+use crate::matching::Matching;
 use crate::{MatchingProblem, Redirection};
 
-pub(crate) fn best_fit(problem: &MatchingProblem<'_>) -> Vec<Redirection> {
+/// How the fleet asks for it.
+pub(crate) const ENTRY: Matching = |problem, _| best_fit(problem);
+
+fn best_fit(problem: &MatchingProblem<'_>) -> Vec<Redirection> {
     let requests: Vec<usize> = problem.requests().collect();
     let reachable = Reachable::new(problem, &requests);
     let mut wanted = problem.wanted().to_vec();

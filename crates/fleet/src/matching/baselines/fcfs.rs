@@ -6,9 +6,13 @@
 //! Limits: NODES_MAX, CANDIDATES_MAX, CLASSES_MAX.
 
 use super::pmrfs::provider_first;
+use crate::matching::Matching;
 use crate::{MatchingProblem, Redirection};
 
-pub(crate) fn fcfs(problem: &MatchingProblem<'_>) -> Vec<Redirection> {
+/// How the fleet asks for it.
+pub(crate) const ENTRY: Matching = |problem, _| fcfs(problem);
+
+fn fcfs(problem: &MatchingProblem<'_>) -> Vec<Redirection> {
     let mut requests: Vec<usize> = problem.requests().collect();
     requests.sort_unstable_by_key(|&request| (problem.asked_at(request), request));
     provider_first(problem, &requests)

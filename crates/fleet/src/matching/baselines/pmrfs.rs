@@ -8,9 +8,13 @@
 
 use std::cmp::Reverse;
 
+use crate::matching::Matching;
 use crate::{Amount, MatchingProblem, Redirection};
 
-pub(crate) fn pmrfs(problem: &MatchingProblem<'_>) -> Vec<Redirection> {
+/// How the fleet asks for it.
+pub(crate) const ENTRY: Matching = |problem, _| pmrfs(problem);
+
+fn pmrfs(problem: &MatchingProblem<'_>) -> Vec<Redirection> {
     provider_first(problem, &by_urgency(problem))
 }
 

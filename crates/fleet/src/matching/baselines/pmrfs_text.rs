@@ -6,9 +6,13 @@
 //! Limits: NODES_MAX, CANDIDATES_MAX, CLASSES_MAX.
 
 use super::pmrfs::{by_urgency, redirection};
+use crate::matching::Matching;
 use crate::{MatchingProblem, Redirection};
 
-pub(crate) fn pmrfs_text(problem: &MatchingProblem<'_>) -> Vec<Redirection> {
+/// How the fleet asks for it.
+pub(crate) const ENTRY: Matching = |problem, _| pmrfs_text(problem);
+
+fn pmrfs_text(problem: &MatchingProblem<'_>) -> Vec<Redirection> {
     let mut spare = problem.spare().to_vec();
     let mut redirections = Vec::new();
     for request in by_urgency(problem) {

@@ -9,9 +9,10 @@
 use tidegate_types::random::SplitMix;
 
 use super::pmrfs::provider_first;
-use crate::{MatchingProblem, Redirection};
+use crate::matching::Matching;
 
-pub(crate) fn random(problem: &MatchingProblem<'_>, seed: u64) -> Vec<Redirection> {
+/// How the fleet asks for it.
+pub(crate) const ENTRY: Matching = |problem, seed| {
     let mut requests: Vec<usize> = problem.requests().collect();
     let mut random = SplitMix(seed);
     // Fisher and Yates: from the last place down, each swaps with one that is not above it.
@@ -19,4 +20,4 @@ pub(crate) fn random(problem: &MatchingProblem<'_>, seed: u64) -> Vec<Redirectio
         requests.swap(place, random.below(place + 1));
     }
     provider_first(problem, &requests)
-}
+};

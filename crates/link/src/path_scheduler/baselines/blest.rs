@@ -13,16 +13,19 @@ use std::time::Duration;
 
 use tidegate_types::units::Time;
 
-use crate::path_scheduler::scheduler::{PathScheduler, PathView, PieceView};
+use crate::path_scheduler::scheduler::{Build, PathScheduler, PathView, PieceView};
 
 /// λ at first, and its bounds.
 const LAMBDA: (f64, f64, f64) = (1.2, 1.0, 1.3);
 /// What it rises and falls by.
 const STEPS: (f64, f64) = (0.04, 0.01);
 
+/// How one is made.
+pub(crate) const ENTRY: Build = |_| Box::new(Blest::default());
+
 /// The rule.
 #[derive(Debug)]
-pub(crate) struct Blest {
+struct Blest {
     lambda: f64,
     was_blocked: bool,
     next_step: Time,

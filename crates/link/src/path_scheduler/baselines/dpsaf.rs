@@ -7,14 +7,17 @@
 //! Deviations: the text was not at hand, hence `-like`; no correction by SACK (docs/algorithms-link.md#dpsaf).
 //! Limits: `ROUNDS_MAX`.
 
-use crate::path_scheduler::scheduler::{PathScheduler, PathView, PieceView, place_of_least};
+use crate::path_scheduler::scheduler::{Build, PathScheduler, PathView, PieceView, place_of_least};
 
 /// Rounds that are counted one by one: further ahead than a virtual queue is long.
 const ROUNDS_MAX: u32 = 32;
 
+/// How one is made.
+pub(crate) const ENTRY: Build = |decrease_factor| Box::new(DpsafLike { decrease_factor });
+
 /// The rule.
 #[derive(Debug)]
-pub(crate) struct DpsafLike {
+struct DpsafLike {
     /// η, what a loss leaves of a window.
     pub(crate) decrease_factor: f64,
 }

@@ -7,14 +7,17 @@
 //! Deviations: none.
 //! Limits: none.
 
-use crate::path_scheduler::scheduler::{PathScheduler, PieceView};
+use crate::path_scheduler::scheduler::{Build, PathScheduler, PieceView};
 
 /// β: how much longer it goes on waiting once it waits.
 const HYSTERESIS: f64 = 0.25;
 
+/// How one is made.
+pub(crate) const ENTRY: Build = |_| Box::new(Ecf::default());
+
 /// The rule.
 #[derive(Debug, Default)]
-pub(crate) struct Ecf {
+struct Ecf {
     is_waiting: bool,
 }
 

@@ -4,11 +4,14 @@
 //! Deviations: where no path has room, the least round trip (docs/algorithms-link.md#low-rtt).
 //! Limits: none.
 
-use crate::path_scheduler::scheduler::{PathScheduler, PieceView, place_of_least};
+use crate::path_scheduler::scheduler::{Build, PathScheduler, PieceView, place_of_least};
+
+/// How one is made.
+pub(crate) const ENTRY: Build = |_| Box::new(LowRtt);
 
 /// The rule.
 #[derive(Debug)]
-pub(crate) struct LowRtt;
+struct LowRtt;
 
 impl PathScheduler for LowRtt {
     fn choose(&mut self, choice: &PieceView<'_>) -> Option<usize> {

@@ -6,11 +6,14 @@
 //! Limits: none.
 
 use crate::loss_rate::printed_factor;
-use crate::path_scheduler::scheduler::{PathScheduler, PathView, PieceView, place_of_least};
+use crate::path_scheduler::scheduler::{Build, PathScheduler, PathView, PieceView, place_of_least};
+
+/// How one is made.
+pub(crate) const ENTRY: Build = |decrease_factor| Box::new(MvqsPaper { decrease_factor });
 
 /// The rule.
 #[derive(Debug)]
-pub(crate) struct MvqsPaper {
+struct MvqsPaper {
     /// η of Eq. 22.
     pub(crate) decrease_factor: f64,
 }

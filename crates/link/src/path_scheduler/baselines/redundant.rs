@@ -6,11 +6,14 @@
 //! (docs/algorithms-link.md#redundant).
 //! Limits: none.
 
-use crate::path_scheduler::scheduler::{PathScheduler, PieceView, place_of_least};
+use crate::path_scheduler::scheduler::{Build, PathScheduler, PieceView, place_of_least};
+
+/// How one is made.
+pub(crate) const ENTRY: Build = |_| Box::new(Redundant);
 
 /// The rule.
 #[derive(Debug)]
-pub(crate) struct Redundant;
+struct Redundant;
 
 impl PathScheduler for Redundant {
     fn choose(&mut self, choice: &PieceView<'_>) -> Option<usize> {

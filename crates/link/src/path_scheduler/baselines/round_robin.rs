@@ -4,11 +4,14 @@
 //! Deviations: none.
 //! Limits: none.
 
-use crate::path_scheduler::scheduler::{PathScheduler, PieceView};
+use crate::path_scheduler::scheduler::{Build, PathScheduler, PieceView};
+
+/// How one is made.
+pub(crate) const ENTRY: Build = |_| Box::new(RoundRobin::default());
 
 /// The rule.
 #[derive(Debug, Default)]
-pub(crate) struct RoundRobin {
+struct RoundRobin {
     /// The path after the one that had the last turn.
     next: usize,
 }

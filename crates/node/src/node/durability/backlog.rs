@@ -67,7 +67,7 @@ pub(crate) enum Next {
 
 /// All records that only the log holds.
 #[derive(Debug, Default)]
-pub(crate) struct Backlog {
+pub(crate) struct StoredBacklog {
     streams: BTreeMap<StreamId, StoredStream>,
     /// Names of streams that an earlier process knew, and their last numbers.
     pub(crate) names: BTreeMap<StreamId, (StreamName, u64)>,
@@ -79,7 +79,7 @@ pub(crate) struct Backlog {
     pub(crate) ahead: BTreeMap<ClassId, Size>,
 }
 
-impl Backlog {
+impl StoredBacklog {
     /// Every chunk, by stream and segment.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = (&StreamId, SegmentId, &Chunk)> {
         self.streams.iter().flat_map(|(id, stored)| {

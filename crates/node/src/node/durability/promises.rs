@@ -10,7 +10,7 @@ use tidegate_types::record::{Offered, Owner, SourceId};
 use tidegate_types::units::Time;
 
 use super::Durability;
-use super::sessions::{Known, Sessions};
+use super::sessions::{Known, PublisherSessions};
 use super::unappended::{Promise, SessionKey, Taken, Unappended, Who};
 use crate::io::Output;
 use crate::node::base::Base;
@@ -142,7 +142,7 @@ impl Durability {
 
     /// Whether an offer brings a packet identifier for which there is no place.
     pub(crate) fn lacks_session(&self, base: &Base, offered: &Offered) -> bool {
-        let Sessions { known, packets, names, speakers, .. } = &self.sessions;
+        let PublisherSessions { known, packets, names, speakers, .. } = &self.sessions;
         let is_full = *packets >= LOG_PACKETS_MAX || known.len() >= LOG_SESSIONS_MAX;
         if offered.packet.is_none() || !is_full {
             return false;

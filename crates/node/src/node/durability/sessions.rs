@@ -49,7 +49,7 @@ impl Known {
 
 /// Sessions that outlive their connections.
 #[derive(Debug, Default)]
-pub(super) struct Sessions {
+pub(super) struct PublisherSessions {
     pub(super) known: SlotMap<SessionKey, Known>,
     pub(super) names: BTreeMap<Arc<str>, SessionKey>,
     /// Who speaks for a client now, and how long its session then lasts.
@@ -60,7 +60,7 @@ pub(super) struct Sessions {
     pub(super) owed: Vec<Promise>,
 }
 
-impl Sessions {
+impl PublisherSessions {
     /// What a checkpoint says of them.
     pub(super) fn states(&self) -> Vec<SessionState> {
         self.known.values().filter(|known| !known.is_over).map(Known::state).collect()

@@ -17,7 +17,7 @@ pub(super) struct Candidate {
 
 /// What an uplink could send now.
 #[derive(Debug, Default)]
-pub(super) struct Candidates {
+pub(super) struct UplinkCandidates {
     of_class: Vec<[Option<Candidate>; 2]>,
     /// What the scheduler sees of each class.
     pub(super) views: Vec<ClassView>,
@@ -25,7 +25,7 @@ pub(super) struct Candidates {
     pub(super) is_any_busy: bool,
 }
 
-impl Candidates {
+impl UplinkCandidates {
     /// None yet, of so many classes.
     pub(super) fn clear(&mut self, classes: usize) {
         self.of_class.clear();

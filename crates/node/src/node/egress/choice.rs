@@ -7,7 +7,7 @@ use tidegate_schedule::{Choice, NextCut};
 use tidegate_types::class::ClassId;
 use tidegate_types::units::Size;
 
-use super::candidates::{Candidate, Candidates};
+use super::candidates::{Candidate, UplinkCandidates};
 use super::{Egress, Handing};
 use crate::io::{Output, OutputId};
 use crate::node::base::Base;
@@ -32,7 +32,7 @@ impl Egress {
         &mut self,
         base: &mut Base,
         uplink: usize,
-        candidates: &mut Candidates,
+        candidates: &mut UplinkCandidates,
     ) -> Option<Output> {
         candidates.clear(base.options.classes.len());
         self.add_all(base, uplink, candidates);
@@ -87,7 +87,7 @@ impl Egress {
         &self,
         base: &Base,
         uplink: usize,
-        candidates: &Candidates,
+        candidates: &UplinkCandidates,
     ) -> Option<(Choice, Candidate)> {
         if !base.options.scheduler.favours_alarms() {
             // In one FIFO nothing passes, however small, and granted rates are kept.
@@ -100,7 +100,7 @@ impl Egress {
     }
 
     /// Adds, for each class and list, the most urgent record over the uplink's outputs.
-    fn add_all(&self, base: &mut Base, uplink: usize, all: &mut Candidates) {
+    fn add_all(&self, base: &mut Base, uplink: usize, all: &mut UplinkCandidates) {
         let cut = self.uplinks[uplink].uplink.cut();
         for output in 0..self.outputs.len() {
             if self.outputs[output].uplink != uplink || self.outputs[output].is_down {
@@ -122,7 +122,7 @@ impl Egress {
         base: &mut Base,
         (class, output): (ClassId, OutputId),
         cut: Size,
-        all: &mut Candidates,
+        all: &mut UplinkCandidates,
     ) {
         let lane_index = usize::from(base.options.scheduler.lane_of(class));
         let state = &self.outputs[usize::from(output.0)];

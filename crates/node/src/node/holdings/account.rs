@@ -27,12 +27,12 @@ impl SubAssign for Sum {
 
 /// What a stream holds, or the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Account {
+pub(crate) struct DeliveryAccount {
     memory: Sum,
     log: Sum,
 }
 
-impl Account {
+impl DeliveryAccount {
     /// Deliveries without a fate, in memory or stored.
     #[inline]
     pub(crate) fn deliveries(&self) -> u64 {
@@ -59,27 +59,27 @@ impl Account {
 }
 
 /// Entries in the account of the node and in that of one of its streams.
-impl Account {
+impl DeliveryAccount {
     /// So much more is in memory.
-    pub(super) fn hold(&mut self, stream: &mut Account, deliveries: u64, size: Size) {
+    pub(super) fn hold(&mut self, stream: &mut DeliveryAccount, deliveries: u64, size: Size) {
         self.memory += Sum(deliveries, size);
         stream.memory += Sum(deliveries, size);
     }
 
     /// So much of what was in memory is not held any more.
-    pub(super) fn free(&mut self, stream: &mut Account, deliveries: u64, size: Size) {
+    pub(super) fn free(&mut self, stream: &mut DeliveryAccount, deliveries: u64, size: Size) {
         self.memory -= Sum(deliveries, size);
         stream.memory -= Sum(deliveries, size);
     }
 
     /// So much more is stored, or on its way to the log.
-    pub(super) fn store(&mut self, stream: &mut Account, deliveries: u64, size: Size) {
+    pub(super) fn store(&mut self, stream: &mut DeliveryAccount, deliveries: u64, size: Size) {
         self.log += Sum(deliveries, size);
         stream.log += Sum(deliveries, size);
     }
 
     /// So much of what was stored is not held any more.
-    pub(super) fn unstore(&mut self, stream: &mut Account, deliveries: u64, size: Size) {
+    pub(super) fn unstore(&mut self, stream: &mut DeliveryAccount, deliveries: u64, size: Size) {
         self.log -= Sum(deliveries, size);
         stream.log -= Sum(deliveries, size);
     }

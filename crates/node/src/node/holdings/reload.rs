@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_schedule::queue::{DeliveryKey, QueueKey, RecordKey};
 use tidegate_types::units::{Size, Time};
 
-use super::account::Account;
+use super::account::DeliveryAccount;
 use super::streams::StreamKey;
 use super::{Holdings, queue_spec};
 use crate::options::NodeOptions;
@@ -100,7 +100,7 @@ impl Holdings {
         let from = std::mem::replace(&mut held.stream, to);
         let (size, key) = (held.size + carried, held.record.key.clone());
         let count = deliveries.len() as u64;
-        self.transfer([from, to], count, size, [Account::free, Account::hold]);
+        self.transfer([from, to], count, size, [DeliveryAccount::free, DeliveryAccount::hold]);
         self.streams.get_mut(from).forget_newest(&key, record);
         let stream = self.streams.get_mut(to);
         if self.options.rules.get(stream.rule).discipline == Discipline::NewestOnly {

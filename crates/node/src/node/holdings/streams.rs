@@ -11,7 +11,7 @@ use tidegate_types::limits::STREAMS_MAX;
 use tidegate_types::record::{Quota, StreamId};
 use tidegate_types::shares::{Shares, limit};
 
-use super::account::Account;
+use super::account::DeliveryAccount;
 use crate::io::OutputId;
 use crate::rules::RuleId;
 
@@ -60,7 +60,7 @@ pub(crate) struct Stream {
     /// Queues of earlier rules: records that were under way then may come back to them.
     former_queues: Vec<QueueKey>,
     /// What it holds.
-    pub(crate) account: Account,
+    pub(crate) account: DeliveryAccount,
     /// Whether the log knows it.
     pub(crate) is_named: bool,
     /// Its records are dropped or refused at once until this has room again.
@@ -230,7 +230,7 @@ impl Streams {
             other_queues: queues[1..].into(),
             side_queues: BTreeMap::new(),
             former_queues: Vec::new(),
-            account: Account::default(),
+            account: DeliveryAccount::default(),
             is_named: false,
             full_for: None,
             newest: None,

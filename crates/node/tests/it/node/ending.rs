@@ -312,6 +312,7 @@ fn a_bound_is_violated_when_it_passes_though_nothing_moves() {
     assert_eq!(violated(&mut wire), (0, 0), "they are still in time");
     wire.advance(ms(100));
     assert_eq!(violated(&mut wire), (2, 2), "no connection ever came up");
+    assert_eq!(wire.status().classes[0].overdue_records, 2);
     wire.advance(ms(2000));
     assert_eq!(violated(&mut wire), (3, 2));
     wire.up();

@@ -81,6 +81,14 @@ pub(crate) fn repository() -> Vec<File> {
     files
 }
 
+/// Writes a file of the repository, and puts it in the place of the old one.
+pub(crate) fn write(files: &mut Vec<File>, path: &str, text: String) {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    fs::write(root.join(path), &text).expect("a file of the repository can be written");
+    files.retain(|file| file.path != path);
+    files.push(File { path: path.into(), text });
+}
+
 fn walk(root: &Path, folder: &Path, files: &mut Vec<File>) {
     const LEFT_BEHIND: [&str; 4] = ["target", "artifacts", "tidegate-data", "__pycache__"];
     let entries = fs::read_dir(folder).expect("folders of the repository can be read");

@@ -9,6 +9,9 @@ const GLOSSARY: &str = "docs/GLOSSARY.md";
 /// Names that several types may have: each is the field's word for the same thing in another place.
 const SHARED: &[&str] = &["Counts", "Error", "Event", "Input", "Options", "Output", "Refusal"];
 
+/// Names that a type within one room has beside another room's public type: the node and a link have an outbox each.
+const SHARED_INSIDE: &[&str] = &["Outbox"];
+
 /// Public types by name: the files that declare each.
 fn declarations(files: &[File]) -> BTreeMap<String, Vec<String>> {
     let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -26,11 +29,26 @@ fn declarations(files: &[File]) -> BTreeMap<String, Vec<String>> {
 
 /// The name of the public type that a line declares, at any depth: a macro may stand around it.
 fn declared(line: &str) -> Option<&str> {
+    named_type(line.trim_start().strip_prefix("pub ")?)
+}
+
+fn named_type(rest: &str) -> Option<&str> {
     const KINDS: [&str; 4] = ["struct ", "enum ", "trait ", "type "];
-    let rest = line.trim_start().strip_prefix("pub ")?;
     let rest = KINDS.iter().find_map(|kind| rest.strip_prefix(kind))?;
     let is_of_word = |char: char| char.is_alphanumeric() || char == '_';
     rest.split(|char| !is_of_word(char)).next().filter(|name| !name.is_empty())
+}
+
+/// The name of the type that a line declares for its own room only, at the file's outermost level.
+fn declared_inside(line: &str) -> Option<&str> {
+    if line.starts_with("pub ") || line.starts_with(' ') {
+        return None;
+    }
+    let rest = match line.strip_prefix("pub(") {
+        Some(rest) => rest.split_once(") ")?.1,
+        None => line,
+    };
+    named_type(rest)
 }
 
 /// No two public types of the rooms have one name, but for the few that are shared.
@@ -38,6 +56,29 @@ pub(crate) fn types_have_names_of_their_own(files: &[File]) -> Vec<String> {
     let all = declarations(files);
     let double = all.iter().filter(|(name, at)| at.len() > 1 && !SHARED.contains(&name.as_str()));
     double.map(|(name, at)| format!("{name} is declared in {}", at.join(" and "))).collect()
+}
+
+/// No type within a room has the name of another room's public type: the word would have two meanings.
+pub(crate) fn inner_types_leave_public_names_alone(files: &[File]) -> Vec<String> {
+    let public = declarations(files);
+    let rooms = ROOMS.iter().map(|(room, _)| format!("crates/{room}/src/"));
+    let inside = |folder: String| {
+        let of_room = move |file: &&File| file.path.starts_with(&folder) && file.is_rust();
+        files.iter().filter(of_room).filter(|file| !file.is_test())
+    };
+    let mut problems = Vec::new();
+    for file in rooms.flat_map(inside) {
+        let room = file.path.split('/').nth(1);
+        for name in file.product_lines().into_iter().filter_map(declared_inside) {
+            let is_other = |path: &&String| path.split('/').nth(1) != room;
+            let known = SHARED.contains(&name) || SHARED_INSIDE.contains(&name);
+            let other = public.get(name).and_then(|at| at.iter().find(is_other));
+            if let Some(other) = other.filter(|_| !known) {
+                problems.push(format!("{name} of {} is a public type of {other}", file.path));
+            }
+        }
+    }
+    problems
 }
 
 /// Each room has a part of the glossary, each word one row, and each type of a row is the room's.
@@ -74,6 +115,18 @@ pub(crate) fn glossary_names_types_that_exist(files: &[File]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_type_inside_a_room_with_a_public_name_of_another_is_found() {
+        let log = File::new("crates/log/src/seal.rs", "pub struct Key;");
+        let inside =
+            |path, text| [File::new("crates/log/src/seal.rs", &log.text), File::new(path, text)];
+        let check = |path, text| inner_types_leave_public_names_alone(&inside(path, text)).len();
+        assert_eq!(check("crates/fleet/src/grants.rs", "pub(super) type Key = u64;"), 1);
+        assert_eq!(check("crates/fleet/src/grants.rs", "struct Key;"), 1);
+        assert_eq!(check("crates/fleet/src/grants.rs", "    type Key = u64;"), 0);
+        assert_eq!(check("crates/log/src/keys.rs", "struct Key;"), 0);
+    }
 
     #[test]
     fn two_types_of_one_name_are_found() {

@@ -113,7 +113,8 @@ impl Connection<'_> {
             let hub = self.door.hub();
             let user = payer(self.grants.user(), self.peer);
             let subscriptions = hub.subscriptions_of(&user, self.quota.subscriptions);
-            let payer = Payer { account: self.account.clone(), subscriptions };
+            let client = self.session.client().clone();
+            let payer = Payer { client, account: self.account.clone(), subscriptions };
             self.session.set_subscriber(hub.subscriber(&payer));
         }
         let Some(subscriber) = self.session.subscriber() else { return Granted::Invalid };

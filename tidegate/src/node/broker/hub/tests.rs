@@ -10,7 +10,7 @@ impl Hub {
     /// Whose bounds are those of all.
     pub(crate) fn anybody(&self) -> Payer {
         let subscriptions = self.subscriptions_of("anybody", None);
-        Payer { account: self.account().clone(), subscriptions }
+        Payer { client: "anybody".into(), account: self.account().clone(), subscriptions }
     }
 }
 

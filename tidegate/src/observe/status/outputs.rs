@@ -1,0 +1,73 @@
+//! Outputs in the status.
+
+use serde::{Deserialize, Serialize};
+use tidegate_node::io::OutputId;
+use tidegate_node::status::OutputStatus;
+
+use super::Snapshot;
+
+/// One output.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OutputView {
+    /// Its name.
+    pub name: String,
+    /// Its lanes that are up.
+    pub lanes_up: usize,
+    /// Its lanes.
+    pub lanes: usize,
+    /// Whether the far end has been refusing its records, though not for good.
+    #[serde(default)]
+    pub is_refusing: bool,
+    /// Records sent and not confirmed.
+    pub unconfirmed_records: u64,
+    /// Why it cannot send, in the words of its last attempt; empty while it can.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub trouble: String,
+    /// When it confirms a record, which the log then forgets, in words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub confirms: String,
+}
+
+impl OutputView {
+    /// Its state in a word or two, and whether it is as it should be.
+    pub fn state(&self) -> (&'static str, bool) {
+        match self {
+            OutputView { lanes_up: 0, .. } => ("down", false),
+            OutputView { is_refusing: true, .. } => ("refuses", false),
+            OutputView { lanes_up, lanes, .. } if lanes_up < lanes => ("partly up", false),
+            _ => ("up", true),
+        }
+    }
+}
+
+pub(super) fn output_views(snapshot: &Snapshot) -> Vec<OutputView> {
+    let words = snapshot.confirms.iter().copied().chain(std::iter::repeat(""));
+    let outputs = snapshot.now.outputs.iter().zip(words).enumerate();
+    outputs.map(|(place, (output, words))| view(snapshot, place, output, words)).collect()
+}
+
+fn view(snapshot: &Snapshot, place: usize, output: &OutputStatus, confirms: &str) -> OutputView {
+    let told = u16::try_from(place).ok().and_then(|id| snapshot.troubles.get(&OutputId(id)));
+    let trouble = match (output.lanes_up < output.lanes, output.is_refusing, told) {
+        (true, _, Some(words)) => words.to_string(),
+        (true, _, None) => paths(snapshot, &output.name).unwrap_or("not connected yet".into()),
+        (false, true, _) => "the far end refuses its records".into(),
+        (false, false, _) => String::new(),
+    };
+    OutputView {
+        name: output.name.to_string(),
+        lanes_up: output.lanes_up,
+        lanes: output.lanes,
+        is_refusing: output.is_refusing,
+        unconfirmed_records: output.unconfirmed,
+        trouble,
+        confirms: confirms.to_owned(),
+    }
+}
+
+/// The paths of an output's link and their states; `None` where it is no link.
+fn paths(snapshot: &Snapshot, output: &str) -> Option<String> {
+    let link = snapshot.links.iter().find(|link| link.is_output && link.name == output)?;
+    let states = link.paths.iter().map(|path| format!("{} {}", path.name, path.state_name()));
+    Some(format!("paths: {}", states.collect::<Vec<_>>().join(", ")))
+}
