@@ -153,15 +153,16 @@ impl StatusSource {
         &self.boards.frames
     }
 
-    /// Looks at the node every few seconds until it is gone, so that the last minute is known to whoever asks first.
+    /// Looks at the node every few seconds until it is gone, so that the last minute is known to whoever asks first. Who
+    /// asks then sees the node as it is at that moment, not as it was when it was looked at last.
     pub async fn keep_looking(self) {
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            if self.get().await.is_err() {
-                return;
-            }
+            let mut kept = self.kept.lock().await;
+            let Ok(now) = self.handle.get().await else { return };
+            kept.recent.look(&now);
         }
     }
 
