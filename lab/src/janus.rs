@@ -245,7 +245,7 @@ fn report(world: &World, all: &[Row]) -> Findings {
             "mean / p99 in ms from when a record was due to the far end, {delay:.0} of them propagation; median of \
              {runs} runs;"
         ),
-        "late: sent past its bound at the node (tidegate: or waiting past it), most of any run; records/s and \
+        "late: past its bound at the node, sent or still waiting, most of any run; records/s and \
          share from 3 s on"
             .into(),
         format!(

@@ -245,12 +245,9 @@ fn steps(
 }
 
 fn violated(outcome: &Outcome) -> Violated {
-    let late = |class: &str| {
-        let class = outcome.status.classes.iter().find(|one| &*one.name == class);
-        class.map_or(0, |class| class.late_records)
-    };
+    // Those that wait past their bound are counted already.
     let rules = outcome.status.rules.iter();
-    rules.map(|rule| (rule.name.to_string(), rule.counts.violated + late(&rule.class))).collect()
+    rules.map(|rule| (rule.name.to_string(), rule.counts.violated)).collect()
 }
 
 fn records(world: &world::World, outcome: &Outcome) -> Records {

@@ -177,14 +177,14 @@ impl Case {
             took.sort_by(f64::total_cmp);
             let stage = &outcome.status.rules[place].stages.residence;
             let waiting = &outcome.status.classes[place];
-            let late = outcome.status.rules[place].counts.violated;
+            let violated = outcome.status.rules[place].counts.violated;
             ClassMeasured {
                 records: took.len() as f64 / end.since(warm).as_secs_f64(),
                 mean: took.iter().sum::<f64>() / took.len().max(1) as f64,
                 p99: took.get(took.len() * 99 / 100).copied().unwrap_or_default(),
                 sent: stage.count(),
-                late,
-                violated: late + waiting.late_records,
+                late: violated.saturating_sub(waiting.late_records),
+                violated,
                 windows: (judged.asked, judged.after.len() as u64),
                 answer: after.as_secs_f64() / judged.after.len() as f64,
             }
@@ -207,9 +207,9 @@ pub(in crate::sim) struct ClassMeasured {
     pub(in crate::sim) p99: f64,
     /// Records handed to the wire.
     pub(in crate::sim) sent: u64,
-    /// Of these, after their bound.
+    /// Of these, after their bound; with those that were dropped after it.
     pub(in crate::sim) late: u64,
-    /// The same, and waiting ones past it.
+    /// Records whose bound passed: the same, and those that wait past it.
     pub(in crate::sim) violated: u64,
     /// Windows that the query at the far end could answer, and did.
     pub(in crate::sim) windows: (u64, u64),
