@@ -21,8 +21,8 @@ use std::process::ExitCode;
 use tidegate_types::record::Identity;
 
 pub use self::arguments::{
-    CatArguments, ExplainArguments, ExportArguments, ExportFormat, KEY_VARIABLE, LogCommand,
-    LogPlace, LsArguments, PayloadForm, Select, VerifyArguments,
+    CatArguments, ExplainArguments, ExportArguments, ExportFormat, KEY_VARIABLE, LogArguments,
+    LogCommand, LogPlace, LsArguments, PayloadForm, Select, VerifyArguments,
 };
 pub(super) use self::arguments::{EXPLAIN_HELP, LOG_HELP};
 

@@ -47,9 +47,9 @@ pub struct LogPlace {
     pub key_files: Vec<PathBuf>,
 }
 
-/// Arguments of `log ls`.
+/// A log as `tidegate log` names it.
 #[derive(Clone, Debug, Args)]
-pub struct LsArguments {
+pub struct LogArguments {
     /// The folder of the log, or a configuration whose `[log]` says it
     #[arg(
         value_name = "FOLDER|FILE",
@@ -61,6 +61,14 @@ pub struct LsArguments {
     #[command(flatten)]
     /// Which log.
     pub place: LogPlace,
+}
+
+/// Arguments of `log ls`.
+#[derive(Clone, Debug, Args)]
+pub struct LsArguments {
+    #[command(flatten)]
+    /// Which log.
+    pub log: LogArguments,
     /// One JSON object a line instead of a table; the last one is the total
     #[arg(long)]
     pub json: bool,
@@ -69,33 +77,17 @@ pub struct LsArguments {
 /// Arguments of `log verify`.
 #[derive(Clone, Debug, Args)]
 pub struct VerifyArguments {
-    /// The folder of the log, or a configuration whose `[log]` says it
-    #[arg(
-        value_name = "FOLDER|FILE",
-        required_unless_present = "config",
-        conflicts_with = "config",
-        help = "The folder of the log, or a configuration whose [log] says it"
-    )]
-    pub folder: Option<PathBuf>,
     #[command(flatten)]
     /// Which log.
-    pub place: LogPlace,
+    pub log: LogArguments,
 }
 
 /// Arguments of `log cat`.
 #[derive(Clone, Debug, Args)]
 pub struct CatArguments {
-    /// The folder of the log, or a configuration whose `[log]` says it
-    #[arg(
-        value_name = "FOLDER|FILE",
-        required_unless_present = "config",
-        conflicts_with = "config",
-        help = "The folder of the log, or a configuration whose [log] says it"
-    )]
-    pub folder: Option<PathBuf>,
     #[command(flatten)]
     /// Which log.
-    pub place: LogPlace,
+    pub log: LogArguments,
     #[command(flatten)]
     /// Which records.
     pub select: Select,
@@ -110,17 +102,9 @@ pub struct CatArguments {
 /// Arguments of `log export`.
 #[derive(Clone, Debug, Args)]
 pub struct ExportArguments {
-    /// The folder of the log, or a configuration whose `[log]` says it
-    #[arg(
-        value_name = "FOLDER|FILE",
-        required_unless_present = "config",
-        conflicts_with = "config",
-        help = "The folder of the log, or a configuration whose [log] says it"
-    )]
-    pub folder: Option<PathBuf>,
     #[command(flatten)]
     /// Which log.
-    pub place: LogPlace,
+    pub log: LogArguments,
     #[command(flatten)]
     /// Which records.
     pub select: Select,

@@ -14,7 +14,7 @@ use crate::cli::log::{CatArguments, ExportArguments, ExportFormat, PayloadForm};
 
 /// Prints records.
 pub(super) fn cat(arguments: &CatArguments) -> anyhow::Result<ExitCode> {
-    let log = LogFiles::find(arguments.folder.as_deref(), &arguments.place)?;
+    let log = LogFiles::of(&arguments.log)?;
     let mut selection = Selection::new(&log, &arguments.select, false)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let form = arguments.payload.then_some(PayloadForm::Text);
@@ -34,7 +34,7 @@ pub(super) fn cat(arguments: &CatArguments) -> anyhow::Result<ExitCode> {
 
 /// Writes records out.
 pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
-    let log = LogFiles::find(arguments.folder.as_deref(), &arguments.place)?;
+    let log = LogFiles::of(&arguments.log)?;
     let mut selection = Selection::new(&log, &arguments.select, arguments.held)?;
     let target: Box<dyn Write> = match &arguments.output {
         None => Box::new(io::stdout().lock()),

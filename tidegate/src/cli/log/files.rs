@@ -15,7 +15,7 @@ use tidegate_types::units::Size;
 
 use crate::assembly::drivers::log_keys;
 use crate::assembly::secrets::{key_of_file, log_key};
-use crate::cli::log::{KEY_VARIABLE, LogPlace};
+use crate::cli::log::{KEY_VARIABLE, LogArguments, LogPlace};
 use crate::config::{read, read_file};
 use crate::node::log_store::SpoolError;
 use crate::node::log_store::folder::segment_path;
@@ -35,6 +35,11 @@ pub(super) struct LogFiles {
 }
 
 impl LogFiles {
+    /// The log of a command of `tidegate log`.
+    pub(super) fn of(arguments: &LogArguments) -> anyhow::Result<LogFiles> {
+        LogFiles::find(arguments.folder.as_deref(), &arguments.place)
+    }
+
     /// The log that the command line names, with its keys.
     pub(super) fn find(folder: Option<&Path>, place: &LogPlace) -> anyhow::Result<LogFiles> {
         let mut keys = Vec::new();

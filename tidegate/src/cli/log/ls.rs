@@ -51,7 +51,7 @@ fn is_zero(bytes: &u64) -> bool {
 
 /// Lists the segments.
 pub(super) fn ls(arguments: &LsArguments) -> anyhow::Result<()> {
-    let log = LogFiles::find(arguments.folder.as_deref(), &arguments.place)?;
+    let log = LogFiles::of(&arguments.log)?;
     let recovery = log.recover()?;
     let held = held_by_segment(&recovery);
     let mut rows = Vec::new();

@@ -41,8 +41,8 @@ struct Last {
 
 /// Verifies a log; the exit code says what came of it.
 pub(super) fn verify(arguments: &VerifyArguments) -> anyhow::Result<ExitCode> {
-    let log = || LogFiles::find(arguments.folder.as_deref(), &arguments.place);
-    let of_sink = arguments.folder.as_deref().map_or(Ok(None), super::sink::verify);
+    let log = || LogFiles::of(&arguments.log);
+    let of_sink = arguments.log.folder.as_deref().map_or(Ok(None), super::sink::verify);
     let verdict = of_sink.and_then(|sink| sink.map_or_else(|| read(&log()?), Ok));
     match verdict {
         Ok(true) => Ok(ExitCode::SUCCESS),
