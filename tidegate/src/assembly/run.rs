@@ -12,7 +12,7 @@ use crate::assembly::cgroup;
 use crate::assembly::reload::{Change, Watch};
 use crate::assembly::{self, Assembled, Taker, read_for};
 use crate::config::{Config, read, read_file};
-use crate::observe::http::{self, Site};
+use crate::observe::http;
 use crate::observe::status::StatusSource;
 use crate::observe::status::view::CountsView;
 use crate::observe::systemd::Manager;
@@ -82,17 +82,7 @@ pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
         tracing::info!("records go to {}", output.destination());
     }
     let status = StatusSource::new(node.running.status.clone(), node.boards.clone());
-    if !config.http.listen.0.is_empty() {
-        tokio::spawn(status.clone().keep_looking());
-    }
-    let site = Site::new(status);
-    for address in &config.http.listen.0 {
-        let cure = "choose another address in [http] listen, or listen = [] for none";
-        let served = http::serve(*address, site.clone(), (&config.http).into()).await;
-        let (bound, _) = served.with_context(|| format!("status server at {address} ({cure})"))?;
-        tracing::info!("status page at http://{bound}");
-    }
-    site.listeners_are_bound();
+    http::open(status, &config.http).await?;
     tracing::info!(node = %node.name, "ready; Ctrl-C stops it");
     let manager = Manager::ready(node.running.status.clone());
     let ended = loop {

@@ -5,7 +5,6 @@ mod arguments;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use tidegate_node::rules::ScriptId;
 use tokio::task::LocalSet;
 
@@ -16,7 +15,7 @@ use crate::assembly::run::{Signals, fates, load};
 use crate::assembly::{Taker, read_with_files};
 use crate::cli::envoy::ExtProcArguments;
 use crate::config::{Config, ScriptConfig, read, read_file};
-use crate::observe::http::{self, Site};
+use crate::observe::http;
 use crate::observe::status::{Boards, StatusSource};
 use crate::observe::systemd::Manager;
 use crate::script::Script;
@@ -86,17 +85,7 @@ async fn run(config: Config, file: Option<&Path>, guest: Guest) -> anyhow::Resul
     }
     let boards = Boards { proxy: Some(running.counts.clone()), ..Boards::default() };
     let status = StatusSource::new(running.status.clone(), boards);
-    if !config.http.listen.0.is_empty() {
-        tokio::spawn(status.clone().keep_looking());
-    }
-    let site = Site::new(status);
-    for address in &config.http.listen.0 {
-        let cure = "choose another address in [http] listen, or listen = [] for none";
-        let served = http::serve(*address, site.clone(), (&config.http).into()).await;
-        let (bound, _) = served.with_context(|| format!("status server at {address} ({cure})"))?;
-        tracing::info!("status page at http://{bound}");
-    }
-    site.listeners_are_bound();
+    http::open(status, &config.http).await?;
     tracing::info!("ready; Ctrl-C stops it");
     let manager = Manager::ready(running.status.clone());
     let mut watch = Watch::new(file, &config)?;

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::body::{Body, Frame, Incoming};
@@ -185,6 +186,25 @@ impl From<&HttpConfig> for Manner {
             hosts: config.hosts.iter().cloned().chain((!own.is_empty()).then_some(own)).collect(),
         }
     }
+}
+
+/// Opens the site of a node whose other listeners are bound, at every address of `[http]`.
+///
+/// # Errors
+/// An address cannot be bound.
+pub async fn open(status: StatusSource, config: &HttpConfig) -> anyhow::Result<()> {
+    if !config.listen.0.is_empty() {
+        tokio::spawn(status.clone().keep_looking());
+    }
+    let site = Site::new(status);
+    for address in &config.listen.0 {
+        let cure = "choose another address in [http] listen, or listen = [] for none";
+        let served = serve(*address, site.clone(), config.into()).await;
+        let (bound, _) = served.with_context(|| format!("status server at {address} ({cure})"))?;
+        tracing::info!("status page at http://{bound}");
+    }
+    site.listeners_are_bound();
+    Ok(())
 }
 
 /// Listens at `address` and serves `site` until the returned task is aborted. Returns the address that
