@@ -15,6 +15,7 @@ pub use session::{Session, fuzz};
 
 use super::kind::{Driver, Served};
 use super::lanes::{self, Far};
+use crate::keys::secrets::Hidden;
 use crate::node::contract::OutputPort;
 use crate::support::tls::ClientTls;
 
@@ -32,7 +33,7 @@ pub struct AmqpOptions {
     /// User name.
     pub user: String,
     /// Its password.
-    pub password: String,
+    pub password: Hidden,
     /// Exchange that records go to; it must exist.
     pub exchange: String,
     /// Routing key; `{topic}` stands for the record's key with `.` for `/`.

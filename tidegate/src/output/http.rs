@@ -20,6 +20,7 @@ pub use session::Session;
 
 use super::kind::{Driver, Served};
 use super::lanes::{self, Far};
+use crate::keys::secrets::Hidden;
 use crate::node::contract::OutputPort;
 use crate::support::tls::ClientTls;
 
@@ -37,7 +38,7 @@ pub struct HttpOptions {
     /// Path and query.
     pub target: String,
     /// Value of `Authorization`.
-    pub authorization: Option<String>,
+    pub authorization: Option<Hidden>,
     /// Type of payloads whose record does not say its own.
     pub content_type: String,
     /// Requests that may be sent on one connection before the first of them is answered.

@@ -15,6 +15,7 @@ pub use session::{Session, fuzz};
 
 use super::kind::{Driver, Served};
 use super::lanes::{self, Far};
+use crate::keys::secrets::Hidden;
 use crate::node::contract::OutputPort;
 use crate::support::tls::ClientTls;
 
@@ -32,7 +33,7 @@ pub struct MqttOptions {
     /// User name.
     pub user: Option<String>,
     /// Its password.
-    pub password: Option<String>,
+    pub password: Option<Hidden>,
     /// Names of the classes, for the property.
     pub classes: Arc<[Arc<str>]>,
     /// Whether the broker is asked to retain what came with the retain flag.

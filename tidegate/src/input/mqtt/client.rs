@@ -24,6 +24,7 @@ use self::trouble::Trouble;
 use super::buffer::Buffer;
 use super::clients::Clients;
 use super::session::Effects;
+use crate::keys::secrets::Hidden;
 use crate::mqtt::{Version, client as wire};
 use crate::node::contract::{Intake, Notice, Source};
 use crate::node::door::{Bringer, Door, From};
@@ -55,7 +56,7 @@ pub struct MqttClientOptions {
     /// User name.
     pub user: Option<String>,
     /// Its password.
-    pub password: Option<String>,
+    pub password: Option<Hidden>,
     /// Topic filters.
     pub topics: Vec<String>,
     /// QoS of the subscriptions: 0, 1 or 2.

@@ -230,7 +230,7 @@ impl Session {
         Ok(connection::StartOk {
             client_properties,
             mechanism: short("PLAIN")?,
-            response: LongString::from(format!("\0{user}\0{password}")),
+            response: LongString::from(format!("\0{user}\0{}", &**password)),
             locale: short("en_US")?,
         })
     }

@@ -29,7 +29,7 @@ pub(super) fn head(
     line(out, format_args!("POST {target} HTTP/1.1"));
     line(out, format_args!("host: {authority}"));
     if let Some(authorization) = &options.authorization {
-        line(out, format_args!("authorization: {authorization}"));
+        line(out, format_args!("authorization: {}", &**authorization));
     }
     let own_type = record.properties.find(CONTENT_TYPE).map(|value| &value[..]);
     field(

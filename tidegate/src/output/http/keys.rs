@@ -13,7 +13,7 @@ use crate::keys::far_end::{FarEnd, explain_tls};
 use crate::keys::findings::Findings;
 use crate::keys::places::Place;
 use crate::keys::reference::{File, quoted};
-use crate::keys::secrets::{self, Secret};
+use crate::keys::secrets::{self, Hidden, Secret};
 use crate::keys::units::Period;
 use crate::keys::url::{Scheme, Url};
 use crate::output::kind::{Driver, OutputKind, Surroundings};
@@ -105,19 +105,20 @@ impl HttpOutputConfig {
     }
 
     /// The value of `Authorization` (RFC 7617 and RFC 6750).
-    fn authorization(&self) -> anyhow::Result<Option<String>> {
+    fn authorization(&self) -> anyhow::Result<Option<Hidden>> {
         let (variable, file) = (self.token_env.as_deref(), self.token_file.as_deref());
         if let Some(token) = secrets::secret("token", variable, file)? {
             anyhow::ensure!(
                 !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()),
                 "the token has a character that no header may have, or none at all"
             );
-            return Ok(Some(format!("Bearer {token}")));
+            return Ok(Some(format!("Bearer {}", &*token).into()));
         }
         let Some(user) = &self.user else { return Ok(None) };
         let (variable, file) = (self.password_env.as_deref(), self.password_file.as_deref());
         let password = secrets::password(variable, file)?.unwrap_or_default();
-        Ok(Some(format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))))
+        let login = format!("{user}:{}", &*password);
+        Ok(Some(format!("Basic {}", STANDARD.encode(login)).into()))
     }
 
     fn check_login(&self, place: &Place, findings: &mut Findings) {
