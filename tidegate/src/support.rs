@@ -7,6 +7,7 @@ pub mod complaints;
 pub mod dial;
 pub mod disk;
 pub mod headers;
+pub mod hidden;
 pub mod http;
 pub mod places;
 pub(crate) mod talk;

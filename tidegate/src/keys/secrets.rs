@@ -1,38 +1,13 @@
 //! Passwords and keys: they are never in the file, but in an environment variable or a file of their own.
 
-use std::fmt;
-use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
 use super::findings::Findings;
 use super::places::Place;
+use crate::support::hidden::Hidden;
 use crate::support::tls;
-
-/// A password, a token or a key, to be sent and never to be shown: what is printed for a developer leaves it out.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Hidden(String);
-
-impl<S: Into<String>> From<S> for Hidden {
-    fn from(text: S) -> Self {
-        Hidden(text.into())
-    }
-}
-
-impl Deref for Hidden {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Hidden {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Hidden(..)")
-    }
-}
 
 /// A key that names a secret, and where that is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,15 +77,4 @@ pub(crate) fn secret(
         .and_then(|()| std::fs::read_to_string(file))
         .with_context(|| format!("{what}_file: {}", file.display()))?;
     Ok(Some(text.trim_end_matches(['\r', '\n']).into()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_printed_of_options_leaves_passwords_out() {
-        let hidden = Hidden::from("open sesame");
-        assert_eq!((&*hidden, format!("{hidden:?}")), ("open sesame", "Hidden(..)".to_owned()));
-    }
 }

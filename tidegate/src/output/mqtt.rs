@@ -15,8 +15,8 @@ pub use session::{Session, fuzz};
 
 use super::kind::{Driver, Served};
 use super::lanes::{self, Far};
-use crate::keys::secrets::Hidden;
 use crate::node::contract::OutputPort;
+use crate::support::hidden::Hidden;
 use crate::support::tls::ClientTls;
 
 /// Where and how to publish.

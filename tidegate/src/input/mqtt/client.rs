@@ -24,13 +24,13 @@ use self::trouble::Trouble;
 use super::buffer::Buffer;
 use super::clients::Clients;
 use super::session::Effects;
-use crate::keys::secrets::Hidden;
 use crate::mqtt::{Version, client as wire};
 use crate::node::contract::{Intake, Notice, Source};
 use crate::node::door::{Bringer, Door, From};
 use crate::support::backoff::Backoff;
 use crate::support::complaints::Complaint;
 use crate::support::dial::connect;
+use crate::support::hidden::Hidden;
 use crate::support::tls::{ClientTls, Stream, server_name};
 
 /// How long login and subscription may take.

@@ -13,10 +13,11 @@ use crate::keys::far_end::{FarEnd, explain_tls};
 use crate::keys::findings::Findings;
 use crate::keys::places::Place;
 use crate::keys::reference::{File, quoted};
-use crate::keys::secrets::{self, Hidden, Secret};
+use crate::keys::secrets::{self, Secret};
 use crate::keys::units::Period;
 use crate::keys::url::{Scheme, Url};
 use crate::output::kind::{Driver, OutputKind, Surroundings};
+use crate::support::hidden::Hidden;
 use crate::support::tls::ClientFiles;
 
 /// What its url begins with.
