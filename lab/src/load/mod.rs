@@ -11,6 +11,7 @@ mod forward;
 mod insist;
 pub(crate) mod mqtt;
 pub(crate) mod nats;
+mod pass;
 mod publish;
 pub(crate) mod raw;
 mod sequence;
@@ -28,10 +29,11 @@ use serde::{Deserialize, Serialize};
 use crate::bench::link::{ReceiveRecords, SendRecords};
 pub(crate) use arrivals::{Arrivals, Share};
 pub(crate) use book::{Account, Book};
-pub(crate) use consume::{Arrival, Consume, Source};
+pub(crate) use consume::{Arrival, Consume, MARKED, Source};
 pub(crate) use forward::Forward;
 pub(crate) use insist::Insist;
 pub(crate) use nats::Ask;
+pub(crate) use pass::Pass;
 pub(crate) use publish::{
     Acked, DUE_PROPERTY, Payload, Publish, SEQ_PROPERTY, STREAM_PROPERTY, Stream,
 };
@@ -55,6 +57,8 @@ pub(crate) enum Job {
     Consume(Consume),
     /// Forward from an MQTT broker to RabbitMQ.
     Forward(Forward),
+    /// Pass connections on to a server.
+    Pass(Pass),
     /// Set something up at a NATS server.
     Ask(Ask),
     /// Print the status of the node whose HTTP server listens at this address, in one line.
@@ -67,8 +71,13 @@ pub(crate) enum Job {
 impl Job {
     /// Adds what makes the lab's program do this job.
     pub(crate) fn add_to(&self, command: &mut Command) {
+        command.args(self.words());
+    }
+
+    /// The arguments that make the lab's program do this job.
+    pub(crate) fn words(&self) -> [String; 2] {
         let text = serde_json::to_string(self).expect("a job has only plain values");
-        command.arg(COMMAND).arg(text);
+        [COMMAND.into(), text]
     }
 
     /// Does the job that [`Job::add_to`] wrote; returns when it is done.
@@ -82,6 +91,7 @@ impl Job {
             Job::Insist(job) => job.run().await,
             Job::Consume(job) => job.run().await,
             Job::Forward(job) => job.run().await,
+            Job::Pass(job) => job.run().await,
             Job::Ask(job) => job.run().await,
             Job::Status(address) => {
                 let view = tidegate::cli::top::fetch(&address).await?;
