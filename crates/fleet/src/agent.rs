@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, VecDeque};
 use tidegate_types::class::ClassId;
 use tidegate_types::units::{Rate, Size, Time};
 
-use super::message::{CarriedGrant, Directive, Fence, Heartbeat, ReachablePeer};
+use super::message::{CarriedGrant, Directive, Fence, Heartbeat, ReachablePeer, StandingPermits};
 use super::moving_average::{CarriedFlow, Smooth};
+use super::standing;
 use tidegate_types::demand::Measured;
 
 use super::{Amount, FencingToken, FleetOptions, Grant, NodeId, Tuple};
@@ -73,6 +74,8 @@ pub struct Agent {
     output: Smooth,
     tuple: Tuple,
     held: BTreeMap<FencingToken, HeldGrant>,
+    /// Standing permits, by provider and receiver: they outlive leaders and links.
+    standing: BTreeMap<(NodeId, NodeId), HeldGrant>,
     heard: Fence,
     has_leader: bool,
     peers: Vec<ReachablePeer>,
@@ -101,6 +104,7 @@ impl Agent {
             output: Smooth::default(),
             tuple: Tuple { capacity: Amount::ZERO, demand: vec![Amount::ZERO; classes] },
             held: BTreeMap::new(),
+            standing: BTreeMap::new(),
             heard: Fence::default(),
             has_leader: false,
             peers: Vec::new(),
@@ -156,7 +160,8 @@ impl Agent {
 
     /// When time alone changes something.
     pub fn next_timeout(&self) -> Option<Time> {
-        let ends = self.held.values().map(|holding| holding.until);
+        let held = self.held.values().chain(self.standing.values());
+        let ends = held.map(|holding| holding.until).filter(|until| *until < Time::FAR);
         let beat = self.beat_due().filter(|_| self.has_leader);
         ends.chain(beat).min()
     }
@@ -171,13 +176,42 @@ impl Agent {
         self.held.values().filter(|holding| holding.grant.receiver == self.node)
     }
 
-    /// What it may send by each provider now, by class, and until when: all grants of a pair and a class
-    /// together.
+    /// Standing permits, as provider and as receiver.
+    pub fn standing(&self) -> impl Iterator<Item = &HeldGrant> + '_ {
+        self.standing.values()
+    }
+
+    /// Provider and receiver have agreed on a standing permit by their configurations: no leader changes it.
+    pub fn agree(&mut self, (provider, receiver): (NodeId, NodeId), amount: Amount) {
+        let token = FencingToken { revision: 0, id: 0 };
+        let class = standing::class(self.options.classes);
+        let grant = Grant { token, provider, receiver, class, amount };
+        let carried = CarriedFlow::new(Time::ZERO);
+        let held = HeldGrant { grant, usable: grant.amount, until: Time::FAR, carried };
+        self.standing.insert((grant.provider, grant.receiver), held);
+    }
+
+    /// What it may send by each provider now, by class, and until when: all grants and permits of a pair and a class
+    /// together, until the first of them ends.
     pub fn borrowing(&self) -> BTreeMap<(NodeId, ClassId), (Amount, Time)> {
         let mut all = BTreeMap::new();
-        for holding in self.borrowed() {
+        let own = |held: &&HeldGrant| held.grant.receiver == self.node;
+        for holding in self.held.values().chain(self.standing.values()).filter(own) {
             let key = (holding.grant.provider, holding.grant.class);
-            let (amount, until) = all.entry(key).or_insert((Amount::ZERO, Time::ZERO));
+            let (amount, until) = all.entry(key).or_insert((Amount::ZERO, Time::FAR));
+            *amount += holding.usable;
+            *until = holding.until.min(*until);
+        }
+        all
+    }
+
+    /// What is reserved of its uplink for neighbours' records of each class now, the most urgent class first, and until
+    /// when.
+    pub fn reserved(&self) -> Vec<(Amount, Time)> {
+        let mut all = vec![(Amount::ZERO, Time::ZERO); self.options.classes];
+        let own = |held: &&HeldGrant| held.grant.provider == self.node;
+        for holding in self.held.values().chain(self.standing.values()).filter(own) {
+            let Some((amount, until)) = all.get_mut(holding.grant.class.index()) else { continue };
             *amount += holding.usable;
             *until = holding.until.max(*until);
         }
@@ -230,6 +264,41 @@ impl Agent {
             holding.usable = holding.grant.amount.min(left);
             left -= holding.usable;
         }
+        // Standing permits are none of what is left: they hold in the worst hour. Their bound is their own.
+        let mut left = standing::most(self.tuple.capacity, self.options.standing);
+        let lent = self.standing.values_mut().filter(|held| held.grant.provider == self.node);
+        for holding in lent {
+            holding.usable = holding.grant.amount.min(left);
+            left -= holding.usable;
+        }
+    }
+
+    /// Takes standing permits in: each replaces that of its pair, unless a later leader or the configuration gave that.
+    fn stand(&mut self, now: Time, asked: Option<Time>, revision: u64, standing: &StandingPermits) {
+        let StandingPermits { lease, permits } = standing;
+        let is_listed = |pair: &(NodeId, NodeId)| {
+            permits.iter().any(|one| (one.provider, one.receiver) == *pair)
+        };
+        self.standing.retain(|pair, held| {
+            held.grant.token.revision != revision || is_listed(pair) || held.until == Time::FAR
+        });
+        for grant in permits {
+            let pair = (grant.provider, grant.receiver);
+            let is_later = |held: &HeldGrant| {
+                held.until == Time::FAR || held.grant.token.revision > grant.token.revision
+            };
+            let is_party = [grant.provider, grant.receiver].contains(&self.node);
+            if !is_party || self.standing.get(&pair).is_some_and(is_later) {
+                continue;
+            }
+            let until = match grant.provider == self.node {
+                true => now + *lease + self.options.lease_extra,
+                false => asked.map_or(now, |at| at + *lease),
+            };
+            let carried = CarriedFlow::new(now);
+            let held = HeldGrant { grant: *grant, usable: grant.amount, until, carried };
+            self.standing.insert(pair, held);
+        }
     }
 
     fn tell_peers(&mut self) {
@@ -246,6 +315,10 @@ impl Agent {
         let asked = self.sent.iter().find(|(number, _)| *number == directive.beat);
         // The answer to a beat of long ago gives no time at all.
         let borrowed_until = asked.map_or(now, |(_, at)| *at + directive.lease);
+        let asked = asked.map(|(_, at)| *at);
+        if let Some(standing) = &directive.standing {
+            self.stand(now, asked, directive.fence.revision, standing);
+        }
         let is_listed = |grant: &Grant| directive.grants.iter().any(|one| one.token == grant.token);
         self.end_where(|grant| !is_listed(grant));
         for grant in &directive.grants {
@@ -289,6 +362,7 @@ impl Agent {
     }
 
     fn expire(&mut self, now: Time) {
+        self.standing.retain(|_, held| held.until > now);
         let over: Vec<FencingToken> = self
             .held
             .values()

@@ -7,16 +7,16 @@ use serde::Deserialize;
 use tidegate_fleet::FleetOptions;
 
 use super::links::LinkInputConfig;
-use super::units::{BitRate, Listen};
+use super::units::{BitRate, Listen, Period};
 use super::{Config, InputConfig, OutputConfig};
 use crate::output::link::LinkOutputConfig;
 use crate::support::tls::grpc::FleetTls;
 
 /// `[fleet]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FleetConfig {
-    /// `host:port` of every orchestrator; without one the node is part of no fleet.
+    /// `host:port` of every orchestrator; without one, and without a standing permit, the node is part of no fleet.
     pub orchestrators: Vec<String>,
     /// Name of the output whose records neighbours may carry; the first one if left out.
     pub output: Option<String>,
@@ -44,13 +44,15 @@ const PLACES: usize = 4;
 pub const PLACES_MAX: usize = 8;
 
 /// `[[fleet.peer]]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PeerConfig {
     /// The peer's name, as in its certificate.
     pub name: Option<String>,
     /// `host:port` of its `[fleet] listen`.
     pub to: Option<String>,
+    /// What the two may always send by each other, of all classes but the last: the same at both.
+    pub standing: Option<BitRate>,
 }
 
 /// Name of the output of a place for a neighbour that is found.
@@ -66,7 +68,7 @@ pub fn peer_label(name: &str) -> String {
 impl FleetConfig {
     /// Whether the node is part of a fleet.
     pub fn is_set(&self) -> bool {
-        !self.orchestrators.is_empty()
+        !self.orchestrators.is_empty() || self.peer.iter().any(|peer| peer.standing.is_some())
     }
 
     /// The files of its TLS, if all are given.
@@ -178,6 +180,8 @@ pub struct OrchestratorConfig {
     pub roles: Roles,
     /// What a node's uplink has at most.
     pub uplink_max: BitRate,
+    /// How long standing permits last unless they are renewed; zero: there are none.
+    pub standing: Period,
     /// Classes of every node.
     pub classes: usize,
     /// How shortage meets spare bandwidth.
@@ -214,6 +218,7 @@ impl Default for OrchestratorConfig {
             nodes: Vec::new(),
             roles: Roles::default(),
             uplink_max: BitRate(FleetOptions::default().uplink_max.rate()),
+            standing: Period(FleetOptions::default().standing_lease),
             classes: 3,
             matching: None,
             etcd: Vec::new(),

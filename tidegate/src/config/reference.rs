@@ -318,7 +318,8 @@ fn fleet(file: &mut File) {
     file.section(
         "[fleet]",
         "Neighbours carry what the uplink cannot, and the other way round. Without an orchestrator named\n\
-         here the node is part of no fleet; while none answers it goes on alone.",
+         here, and without a standing permit of a neighbour, the node is part of no fleet; while none answers\n\
+         it goes on with standing permits alone.",
     );
     file.key(
         "orchestrators",
@@ -359,6 +360,13 @@ fn fleet(file: &mut File) {
     file.section("[[fleet.peer]]", "A neighbour: it may carry records for us, and we for it.");
     file.key("name", "\"gate-8\"", "Its name, as in its certificate. Required.");
     file.key("to", "\"gate-8.example:7444\"", "Host and port of its [fleet] listen. Required.");
+    file.key(
+        "standing",
+        "\"200kbit\"",
+        "What the two may always send by each other, of all classes but the last, whoever leads: the same at\n\
+         both. A node honours a tenth of what its uplink carries, all neighbours together. Default: what the\n\
+         leader gives.",
+    );
 }
 
 #[cfg(test)]
