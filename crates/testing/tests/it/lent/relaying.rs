@@ -198,6 +198,46 @@ fn a_burst_of_a_neighbour_delays_our_own_by_one_record_at_most() {
     assert_eq!(before, Some(1), "{keys:?}");
 }
 
+/// The longest wait of our own `ls` beside our own bulk, in milliseconds; with bursts of a neighbour's `ls`, which are
+/// due before ours, or without.
+fn longest_wait(has_neighbour: bool) -> u64 {
+    let mut wire = up(fleet_options());
+    neighbour(&mut wire, LS);
+    reserve(&mut wire, LS, 10_000);
+    let (mut longest, mut waits, mut token) = (0, None, 0);
+    for turn in 0..4000 {
+        if turn % 10 == 0 {
+            wire.offer("lt/own", 1994);
+        }
+        // Just after the burst came, and in between.
+        if turn % 70 == 1 {
+            wire.offer("ls/own", 194);
+            waits = Some(turn);
+        }
+        if turn % 200 == 0 && has_neighbour {
+            for _ in 0..10 {
+                token += 1;
+                offer_with(&mut wire, token, 5, 193);
+            }
+        }
+        wire.carry();
+        wire.advance(ms(1));
+        if wire.history.iter().any(|cut| cut.key == "ls/own") {
+            longest = waits.take().map_or(longest, |since| longest.max(turn - since));
+        }
+        wire.forget_history();
+    }
+    longest
+}
+
+#[test]
+fn our_own_alarm_waits_at_most_one_cut_longer_beside_a_neighbours() {
+    // 1,400 bytes at 92 kB/s.
+    const CUT: u64 = 16;
+    let (without, with) = (longest_wait(false), longest_wait(true));
+    assert!(with <= without + CUT, "{without} {with}");
+}
+
 #[test]
 fn a_neighbours_records_within_a_reservation_are_nobodys_demand_and_make_one_hop() {
     let mut wire = up(fleet_options());
