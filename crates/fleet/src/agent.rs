@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, VecDeque};
 use tidegate_types::class::ClassId;
 use tidegate_types::units::{Rate, Size, Time};
 
-use super::message::{CarriedGrant, Directive, Fence, Heartbeat, ReachablePeer, StandingPermits};
+use super::held::{HeldGrant, HeldPermits};
+use super::message::{CarriedGrant, Directive, Fence, Heartbeat, ReachablePeer};
 use super::moving_average::{CarriedFlow, Smooth};
 use super::standing;
 use tidegate_types::demand::Measured;
@@ -49,19 +50,6 @@ pub enum AgentOutput {
     Ended(Grant),
 }
 
-/// A grant as its holder sees it.
-#[derive(Clone, Copy, Debug)]
-pub struct HeldGrant {
-    /// As granted.
-    pub grant: Grant,
-    /// What of it is to be used now: a provider gives less than it granted while it needs more itself.
-    pub usable: Amount,
-    /// When it ends unless it is renewed, on this node's clock.
-    pub until: Time,
-    /// As provider: what it carries of it.
-    carried: CarriedFlow,
-}
-
 /// The state machine of one node.
 #[derive(Debug)]
 pub struct Agent {
@@ -74,8 +62,8 @@ pub struct Agent {
     output: Smooth,
     tuple: Tuple,
     held: BTreeMap<FencingToken, HeldGrant>,
-    /// Standing permits, by provider and receiver: they outlive leaders and links.
-    standing: BTreeMap<(NodeId, NodeId), HeldGrant>,
+    /// They outlive leaders and links.
+    standing: HeldPermits,
     heard: Fence,
     has_leader: bool,
     peers: Vec<ReachablePeer>,
@@ -104,7 +92,7 @@ impl Agent {
             output: Smooth::default(),
             tuple: Tuple { capacity: Amount::ZERO, demand: vec![Amount::ZERO; classes] },
             held: BTreeMap::new(),
-            standing: BTreeMap::new(),
+            standing: HeldPermits::default(),
             heard: Fence::default(),
             has_leader: false,
             peers: Vec::new(),
@@ -160,7 +148,7 @@ impl Agent {
 
     /// When time alone changes something.
     pub fn next_timeout(&self) -> Option<Time> {
-        let held = self.held.values().chain(self.standing.values());
+        let held = self.held.values().chain(self.standing.all());
         let ends = held.map(|holding| holding.until).filter(|until| *until < Time::FAR);
         let beat = self.beat_due().filter(|_| self.has_leader);
         ends.chain(beat).min()
@@ -178,17 +166,12 @@ impl Agent {
 
     /// Standing permits, as provider and as receiver.
     pub fn standing(&self) -> impl Iterator<Item = &HeldGrant> + '_ {
-        self.standing.values()
+        self.standing.all()
     }
 
     /// Provider and receiver have agreed on a standing permit by their configurations: no leader changes it.
     pub fn agree(&mut self, (provider, receiver): (NodeId, NodeId), amount: Amount) {
-        let token = FencingToken { revision: 0, id: 0 };
-        let class = standing::class(self.options.classes);
-        let grant = Grant { token, provider, receiver, class, amount };
-        let carried = CarriedFlow::new(Time::ZERO);
-        let held = HeldGrant { grant, usable: grant.amount, until: Time::FAR, carried };
-        self.standing.insert((grant.provider, grant.receiver), held);
+        self.standing.agree((provider, receiver), standing::class(self.options.classes), amount);
     }
 
     /// What it may send by each provider now, by class, and until when: all grants and permits of a pair and a class
@@ -196,7 +179,7 @@ impl Agent {
     pub fn borrowing(&self) -> BTreeMap<(NodeId, ClassId), (Amount, Time)> {
         let mut all = BTreeMap::new();
         let own = |held: &&HeldGrant| held.grant.receiver == self.node;
-        for holding in self.held.values().chain(self.standing.values()).filter(own) {
+        for holding in self.held.values().chain(self.standing.all()).filter(own) {
             let key = (holding.grant.provider, holding.grant.class);
             let (amount, until) = all.entry(key).or_insert((Amount::ZERO, Time::FAR));
             *amount += holding.usable;
@@ -210,7 +193,7 @@ impl Agent {
     pub fn reserved(&self) -> Vec<(Amount, Time)> {
         let mut all = vec![(Amount::ZERO, Time::ZERO); self.options.classes];
         let own = |held: &&HeldGrant| held.grant.provider == self.node;
-        for holding in self.held.values().chain(self.standing.values()).filter(own) {
+        for holding in self.held.values().chain(self.standing.all()).filter(own) {
             let Some((amount, until)) = all.get_mut(holding.grant.class.index()) else { continue };
             *amount += holding.usable;
             *until = holding.until.max(*until);
@@ -264,41 +247,7 @@ impl Agent {
             holding.usable = holding.grant.amount.min(left);
             left -= holding.usable;
         }
-        // Standing permits are none of what is left: they hold in the worst hour. Their bound is their own.
-        let mut left = standing::most(self.tuple.capacity, self.options.standing);
-        let lent = self.standing.values_mut().filter(|held| held.grant.provider == self.node);
-        for holding in lent {
-            holding.usable = holding.grant.amount.min(left);
-            left -= holding.usable;
-        }
-    }
-
-    /// Takes standing permits in: each replaces that of its pair, unless a later leader or the configuration gave that.
-    fn stand(&mut self, now: Time, asked: Option<Time>, revision: u64, standing: &StandingPermits) {
-        let StandingPermits { lease, permits } = standing;
-        let is_listed = |pair: &(NodeId, NodeId)| {
-            permits.iter().any(|one| (one.provider, one.receiver) == *pair)
-        };
-        self.standing.retain(|pair, held| {
-            held.grant.token.revision != revision || is_listed(pair) || held.until == Time::FAR
-        });
-        for grant in permits {
-            let pair = (grant.provider, grant.receiver);
-            let is_later = |held: &HeldGrant| {
-                held.until == Time::FAR || held.grant.token.revision > grant.token.revision
-            };
-            let is_party = [grant.provider, grant.receiver].contains(&self.node);
-            if !is_party || self.standing.get(&pair).is_some_and(is_later) {
-                continue;
-            }
-            let until = match grant.provider == self.node {
-                true => now + *lease + self.options.lease_extra,
-                false => asked.map_or(now, |at| at + *lease),
-            };
-            let carried = CarriedFlow::new(now);
-            let held = HeldGrant { grant: *grant, usable: grant.amount, until, carried };
-            self.standing.insert(pair, held);
-        }
+        self.standing.fit(self.node, standing::most(self.tuple.capacity, self.options.standing));
     }
 
     fn tell_peers(&mut self) {
@@ -315,9 +264,9 @@ impl Agent {
         let asked = self.sent.iter().find(|(number, _)| *number == directive.beat);
         // The answer to a beat of long ago gives no time at all.
         let borrowed_until = asked.map_or(now, |(_, at)| *at + directive.lease);
-        let asked = asked.map(|(_, at)| *at);
         if let Some(standing) = &directive.standing {
-            self.stand(now, asked, directive.fence.revision, standing);
+            let began = [Some(now + self.options.lease_extra), asked.map(|(_, at)| *at)];
+            self.standing.obey((self.node, began), directive.fence.revision, standing);
         }
         let is_listed = |grant: &Grant| directive.grants.iter().any(|one| one.token == grant.token);
         self.end_where(|grant| !is_listed(grant));
@@ -362,7 +311,7 @@ impl Agent {
     }
 
     fn expire(&mut self, now: Time) {
-        self.standing.retain(|_, held| held.until > now);
+        self.standing.expire(now);
         let over: Vec<FencingToken> = self
             .held
             .values()

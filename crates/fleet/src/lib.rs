@@ -17,7 +17,7 @@
 //! | `standing.rs` | what neighbours may always send by each other |
 //! | `sticky.rs` | lets any matching keep what is granted |
 //! | `message.rs`, `options.rs` | what agents and orchestrators exchange; what can be tuned |
-//! | `agent.rs`, `neighbours.rs` | a node's side: its grants; the links that it keeps open |
+//! | `agent.rs`, `held.rs`, `neighbours.rs` | a node's side; its grants and permits; the links that it keeps open |
 //! | `orchestrator.rs`, `members.rs`, `ledger.rs`, `grants.rs` | the leader: its members and every grant |
 //! | `pairs.rs`, `plausibility.rs`, `moving_average.rs` | pairs that do help each other; claims that are refused; smoothed amounts |
 //! | `election.rs` | which orchestrator leads |
@@ -43,6 +43,7 @@ mod candidates;
 mod election;
 mod grant_history;
 mod grants;
+mod held;
 mod ledger;
 mod matching;
 mod members;
@@ -61,10 +62,11 @@ mod tuple;
 pub use tidegate_types::amount::Amount;
 use tidegate_types::class::ClassId;
 
-pub use self::agent::{Agent, AgentInput, AgentOutput, HeldGrant};
+pub use self::agent::{Agent, AgentInput, AgentOutput};
 pub use self::candidates::{Candidates, Peer};
 pub use self::election::{Election, ElectionInput, ElectionOptions, ElectionOutput, KeyHolder};
 pub use self::grant_history::{EndReason, GrantDecision, GrantTotals};
+pub use self::held::HeldGrant;
 pub use self::ledger::{GrantStatus, MemberStatus};
 pub use self::matching::MatchingName;
 pub use self::message::{

@@ -22,6 +22,7 @@ mod lending;
 mod outbox;
 mod owners;
 mod preparation;
+mod reserved;
 mod restore;
 mod sources;
 mod view;
@@ -36,8 +37,8 @@ use self::admission::{Admission, Space};
 use self::base::Base;
 use self::durability::Durability;
 use self::egress::Egress;
-use self::lending::Lending;
 use self::preparation::Preparation;
+use self::reserved::Lending;
 use crate::io::{Control, Input, Output};
 use crate::options::{NodeOptions, OptionsError};
 

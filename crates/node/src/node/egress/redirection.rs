@@ -21,7 +21,6 @@ use super::measures::backlog_on;
 use super::{Egress, Handing};
 use crate::io::{Event, Output, OutputId};
 use crate::node::base::Base;
-use crate::node::lending::is_lent;
 use crate::options::{FleetSeat, UplinkOptions};
 
 /// What the uplink carries within this stays here: it would be there sooner by itself, and an uplink must
@@ -83,7 +82,9 @@ impl Egress {
             let [live, late] = base.holdings.heads(class, seat.output, base.now);
             let timing = if live.is_some() { Timing::Live } else { Timing::Late };
             // A neighbour's stays here: it makes one hop.
-            let Some(key) = live.or(late).filter(|key| !is_lent(base, *key)) else { continue };
+            let Some(key) = live.or(late).filter(|key| !base.holdings.is_lent(*key)) else {
+                continue;
+            };
             if at <= base.now {
                 let what = (key, Choice { class, timing });
                 return self.send_by(base, what, (Reverse(class), peer));

@@ -38,13 +38,15 @@ impl Holdings {
         self.queues.heads(class, output, now)
     }
 
+    /// Whether a delivery is of a neighbour's record.
+    pub(crate) fn is_lent(&self, key: DeliveryKey) -> bool {
+        let delivery = self.queues.get(key);
+        delivery.is_some_and(|one| self.options.rules.get(one.spec.rule).relays.is_some())
+    }
+
     /// Every delivery of a neighbour's record: each is to be given back at some time.
     pub(crate) fn lent(&self) -> Vec<DeliveryKey> {
-        let is_lent = |key: &DeliveryKey| {
-            let delivery = self.queues.get(*key);
-            delivery.is_some_and(|one| self.options.rules.get(one.spec.rule).relays.is_some())
-        };
-        self.expiry.iter().map(|(_, key)| *key).filter(is_lent).collect()
+        self.expiry.iter().map(|(_, key)| *key).filter(|key| self.is_lent(*key)).collect()
     }
 
     /// Bytes of neighbours' records that wait in a class of our own.
