@@ -25,7 +25,7 @@ fn leader(capacities: &[u64]) -> (Orchestrator, Vec<Agent>, Vec<Directive>) {
         let peers = (0..nodes).filter(|peer| *peer != node).map(reach).collect();
         agent.handle(NOW, AgentInput::Peers(peers));
         agent.handle(NOW, AgentInput::Leader(true));
-        let beat = beats(&mut agent).pop().unwrap();
+        let beat = beats(&mut agent).pop().expect("it says that it is there");
         leader.handle(NOW, OrchestratorInput::Beat(beat));
         agents.push(agent);
     }
@@ -71,7 +71,7 @@ fn a_permit_is_told_again_when_it_changes_or_was_not_heard_or_half_its_time_is_o
     let (mut leader, mut agents, said) = leader(&[3000, 2000]);
     let beat = |agents: &mut [Agent], at: usize, now, capacity| {
         agents[at].handle(now, measured(capacity, [10, 10, 10]));
-        beats(&mut agents[at]).pop().unwrap()
+        beats(&mut agents[at]).pop().expect("its figures are news")
     };
     let obey = |agents: &mut [Agent], said: &[Directive], now| {
         for one in said {
