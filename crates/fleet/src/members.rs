@@ -240,6 +240,13 @@ impl Members {
         }
     }
 
+    /// The places of those that a member reaches, whether they may be matched or not.
+    pub(super) fn reached_by(&self, place: usize) -> impl Iterator<Item = usize> + '_ {
+        let member = self.rows.get(place).and_then(Option::as_ref);
+        let peers = member.into_iter().flat_map(|member| &member.peers);
+        peers.map(|(_, peer)| peer.place as usize).filter(move |peer| *peer != place)
+    }
+
     pub(super) fn candidates(&self) -> &Candidates {
         &self.candidates
     }

@@ -157,6 +157,15 @@ impl Pairs {
             self.0.iter().filter(|(_, state)| is_due(state)).map(|(pair, _)| *pair).collect();
         for of_one in due.chunk_by(|a, b| a.0 == b.0) {
             let receiver = of_one[0].0;
+            // What a receiver whose uplink carries nothing has lost, no provider took: the trials begin anew.
+            if ledger.members.get(receiver).is_some_and(|one| one.tuple.capacity.is_zero()) {
+                for pair in of_one {
+                    if let Some(PairState::Trial { since, .. }) = self.0.get_mut(pair) {
+                        *since = now;
+                    }
+                }
+                continue;
+            }
             let trials = Trials::new(self, ledger, receiver);
             for pair in of_one {
                 let state = match trials.verdict(pair) {

@@ -2,7 +2,8 @@
 //!
 //! A part of each provider's capacity is divided evenly among those that reach it, for all classes but the least urgent.
 //! So the first alarm of a node whose uplink fails goes to a neighbour at once, with or without a leader. They take no
-//! part in the matching: a permit that is not used costs its provider nothing.
+//! part in the matching: a permit that is not used costs its provider nothing, and pairs that do not help each other when
+//! they are short keep theirs.
 
 use tidegate_types::class::ClassId;
 use tidegate_types::units::Ratio;
@@ -39,8 +40,8 @@ impl Standing {
         self.receivers.iter_mut().for_each(Vec::clear);
         self.receivers.resize(places, Vec::new());
         for receiver in 0..places {
-            for peer in members.candidates().peers(receiver) {
-                self.receivers[peer.place as usize].push(receiver as u32);
+            for peer in members.reached_by(receiver) {
+                self.receivers[peer].push(receiver as u32);
             }
         }
     }
@@ -82,8 +83,8 @@ impl Standing {
         };
         let lent = self.receivers.get(place).into_iter().flatten();
         let lent = lent.filter_map(|&receiver| grant(place, receiver as usize));
-        let peers = members.candidates().peers(place).iter();
-        lent.chain(peers.filter_map(|peer| grant(peer.place as usize, place))).collect()
+        let peers = members.reached_by(place);
+        lent.chain(peers.filter_map(|peer| grant(peer, place))).collect()
     }
 }
 

@@ -1,8 +1,8 @@
 //! Standing permits: given before anything fails, and held without a leader and over a lost link.
 
 use tidegate_fleet::{
-    Agent, AgentInput, Amount, Directive, FencingToken, FleetOptions, Grant, NodeId, Orchestrator,
-    OrchestratorInput, OrchestratorOutput, ReachablePeer, StandingPermits,
+    Agent, AgentInput, Amount, Directive, FencingToken, FleetDigest, FleetOptions, Grant, NodeId,
+    Orchestrator, OrchestratorInput, OrchestratorOutput, ReachablePeer, StandingPermits,
 };
 use tidegate_types::class::ClassId;
 use tidegate_types::units::Time;
@@ -15,6 +15,10 @@ const NOW: Time = Time::from_millis(10_000);
 /// A leader that has heard of nodes of these capacities, all of which reach each other and want nothing.
 fn leader(capacities: &[u64]) -> (Orchestrator, Vec<Agent>, Vec<Directive>) {
     let mut leader = Orchestrator::new(FleetOptions::default());
+    // The first two did not help each other before.
+    let apart = vec![(NodeId(0), NodeId(1), ms(60_000)), (NodeId(1), NodeId(0), ms(60_000))];
+    let drained = Vec::new();
+    leader.handle(NOW, OrchestratorInput::Inherit(FleetDigest { drained, apart }));
     leader.handle(NOW, OrchestratorInput::Elected { revision: 1 });
     let mut agents = Vec::new();
     let nodes = capacities.len() as u64;
