@@ -1,6 +1,7 @@
 //! What must hold in every world.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use tidegate_fleet::NodeId;
 
@@ -12,6 +13,8 @@ use super::plan::TICK;
 const OVERGRANT: u64 = (5000 + 1000 + 500) / TICK;
 /// By how much a class may be later than it would be alone: a lease, and what it takes to notice.
 pub(crate) const LAG: u64 = (5000 + 1000 + 500) / TICK;
+/// The part of a provider's capacity for which it has given standing permits.
+const STANDING: f64 = 0.1;
 /// Ticks between two looks at what has arrived.
 pub(crate) const LOOK: u64 = 500 / TICK;
 
@@ -24,10 +27,11 @@ pub(crate) struct Checks {
     /// Records of each class of each node that have arrived, once each, at each look.
     served: Vec<Vec<[u64; 3]>>,
     distinct: Vec<[u64; 3]>,
-    /// Urgent records of others that each node's uplink carried, at each look and so far: its own bulk pays for them,
-    /// a tenth of its capacity at most.
-    carried: Vec<Vec<u64>>,
-    carrying: Vec<u64>,
+    /// Others' records of each class that each node's uplink carried, at each look and so far.
+    carried: Vec<Vec<[u64; 3]>>,
+    carrying: Vec<[u64; 3]>,
+    /// Records that each node's standing permits are worth between two looks, all together.
+    permitted: Vec<f64>,
     /// What each provider could lend lately, and since when receivers hold more.
     lendable: Vec<VecDeque<u64>>,
     over_since: Vec<Option<u64>>,
@@ -40,14 +44,18 @@ pub(crate) struct Checks {
 }
 
 impl Checks {
-    pub(crate) fn new(nodes: usize) -> Self {
+    /// For nodes whose uplinks carry so many records a second.
+    pub(crate) fn new(capacity: &[f64]) -> Self {
+        let nodes = capacity.len();
+        let span = (LOOK * TICK) as f64 / 1e3;
         Checks {
             broken: Vec::new(),
             arrivals: vec![Vec::new(); nodes],
             served: vec![Vec::new(); nodes],
             distinct: vec![[0; 3]; nodes],
             carried: vec![Vec::new(); nodes],
-            carrying: vec![0; nodes],
+            carrying: vec![[0; 3]; nodes],
+            permitted: capacity.iter().map(|capacity| capacity * STANDING * span).collect(),
             lendable: vec![VecDeque::new(); nodes],
             over_since: vec![None; nodes],
             redirected: 0,
@@ -77,7 +85,7 @@ impl Checks {
         let (plain, all) = (*plain, *all);
         self.duplicates += u64::from(all > 1);
         self.distinct[sent.origin][sent.class] += u64::from(all == 1);
-        self.carrying[by] += u64::from(sent.origin != by && sent.class < 2);
+        self.carrying[by][sent.class] += u64::from(sent.origin != by);
         if plain > 1 {
             self.complain(tick, format!("{sent:?} came again by {by} without a mark"));
         }
@@ -146,27 +154,45 @@ impl Checks {
         }
     }
 
-    /// No class is worse off than alone by more than a lease, but bulk for what was carried of others' urgent records. What is sent twice costs an uplink some time,
-    /// and records are whole: so few may be missing.
+    /// No class is worse off than alone by more than a lease, but for what is owed to standing permits. What is sent
+    /// twice costs an uplink some time, and records are whole: so few may be missing.
     pub(crate) fn compare(&mut self, alone: &Checks) {
         const FEW: u64 = 2;
         let lag = (LAG / LOOK) as usize;
         for (place, served) in self.served.clone().into_iter().enumerate() {
+            let alone = &alone.served[place];
+            let Some(last) = alone.len().checked_sub(1) else { continue };
             for class in 0..3 {
-                let before = |look: usize| alone.served[place][look - lag][class];
-                let carried = |look: usize| if class == 2 { self.carried[place][look] } else { 0 };
-                let is_late =
-                    |look: &usize| served[*look][class] + FEW + carried(*look) < before(*look);
+                // When neither it nor a more urgent class was behind at all.
+                let mut even = 0;
                 // A world that is idle has nothing more to deliver.
-                let looks = lag..served.len().min(alone.served[place].len() + lag);
-                if let Some(look) = looks.into_iter().find(is_late) {
-                    let (with, without) = (served[look][class], before(look));
-                    let what = format!(
-                        "class {class} of node {place}: {with} arrived, {without} alone a lease ago"
-                    );
-                    self.complain(look as u64 * LOOK, what);
+                for (look, with) in served.iter().enumerate().take(alone.len() + lag) {
+                    let ahead = with.iter().zip(&alone[look.min(last)]).take(class + 1);
+                    if ahead.into_iter().all(|(with, without)| with >= without) {
+                        even = look;
+                    }
+                    let with = with[class];
+                    let Some(before) = look.checked_sub(lag) else { continue };
+                    let without = alone[before][class];
+                    let owed = self.owed(place, class, even..look);
+                    if with + FEW + owed < without {
+                        let what = format!(
+                            "class {class} of node {place}: {with} arrived, {without} alone a lease ago, {owed} owed"
+                        );
+                        self.complain(look as u64 * LOOK, what);
+                        break;
+                    }
                 }
             }
         }
+    }
+
+    /// How many records of its own a class of a node may have sent less between two looks, for others' that have their
+    /// deadline within a reservation. Its bulk gives way to all of them, a more urgent class to none that is less urgent;
+    /// others' bulk has no reservation. What was granted was spare: so this is no more than standing permits are worth.
+    fn owed(&self, place: usize, class: usize, looks: Range<usize>) -> u64 {
+        let sum = |look: usize| self.carried[place][look][..=class.min(1)].iter().sum::<u64>();
+        let carried = sum(looks.end) - sum(looks.start);
+        carried.min((self.permitted[place] * looks.len() as f64).ceil() as u64)
     }
 }

@@ -26,7 +26,7 @@ fn play<N: Member>(seed: u64) -> Checks {
 }
 
 /// Plays seeds; answers with sums of what happened.
-fn play_all<N: Member>(seeds: std::ops::Range<u64>) -> [u64; 5] {
+fn play_all<N: Member>(seeds: impl Iterator<Item = u64>) -> [u64; 5] {
     let mut sums = [0; 5];
     let mut failed = Vec::new();
     for seed in seeds {
@@ -61,6 +61,7 @@ fn promises_hold_whatever_fails() {
 
 #[test]
 fn whole_nodes_keep_their_promises_whatever_fails() {
-    let sums = play_all::<Whole>(0..seeds());
+    // A deposed leader's word comes late in one world of 140; in this one it does.
+    let sums = play_all::<Whole>((0..seeds()).chain([208]));
     assert!(sums.iter().all(|sum| *sum > 0), "{sums:?}");
 }

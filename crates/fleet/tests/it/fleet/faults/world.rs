@@ -114,7 +114,7 @@ impl<N: Member> World<N> {
             mute: vec![0; nodes],
             mail: BTreeMap::new(),
             posted: 0,
-            checks: Checks::new(nodes),
+            checks: Checks::new(&plan.capacity),
             plan,
         }
     }
@@ -274,6 +274,10 @@ impl<N: Member> World<N> {
             let is_cut = self.plan.is_cut(Party::Node(a), Party::Node(b), self.tick);
             for (end, queue) in link.under_way.iter_mut().enumerate() {
                 let (from, to) = if end == 0 { (a, b) } else { (b, a) };
+                // What is said to a process that died, or to an end that gave the link up, nobody hears.
+                if !link.is_open[1 - end] {
+                    queue.clear();
+                }
                 let is_cut = is_cut || self.plan.is_stalled(Party::Node(to), self.tick);
                 while queue.front().is_some_and(|(due, _)| *due <= self.tick && !is_cut) {
                     let word = queue.pop_front().map(|(_, word)| word);
