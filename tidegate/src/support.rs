@@ -6,8 +6,6 @@ pub mod backoff;
 pub mod complaints;
 pub mod dial;
 pub mod disk;
-pub mod headers;
-pub mod hidden;
 pub mod http;
 pub mod places;
 pub(crate) mod talk;

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context;
+use tidegate_mqtt::client_session::Options;
 use tokio::sync::watch;
 
 use crate::config::{
@@ -154,21 +155,23 @@ fn client_options(client: &MqttClientConfig, config: &Config) -> anyhow::Result<
         host: url.host,
         port: url.port,
         tls,
-        client_id: client.client_id(&config.node.name()),
-        user: client.user.clone(),
-        password: secrets::password(
-            client.password_env.as_deref(),
-            client.password_file.as_deref(),
-        )?,
-        topics: client.topics.clone(),
-        qos: client.qos,
-        version: match client.version {
-            ClientVersion::Auto => None,
-            ClientVersion::V311 => Some(Version::V311),
-            ClientVersion::V5 => Some(Version::V5),
+        session: Options {
+            client_id: client.client_id(&config.node.name()),
+            user: client.user.clone(),
+            password: secrets::password(
+                client.password_env.as_deref(),
+                client.password_file.as_deref(),
+            )?,
+            topics: client.topics.clone(),
+            qos: client.qos,
+            version: match client.version {
+                ClientVersion::Auto => None,
+                ClientVersion::V311 => Some(Version::V311),
+                ClientVersion::V5 => Some(Version::V5),
+            },
+            receive_maximum: MqttClientOptions::RECEIVE_MAXIMUM,
+            max_packet_size: max_packet_size(config),
         },
-        receive_maximum: MqttClientOptions::RECEIVE_MAXIMUM,
-        max_packet_size: max_packet_size(config),
     })
 }
 

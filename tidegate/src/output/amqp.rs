@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 pub use keys::AmqpConfig;
 pub use session::{Session, fuzz};
+use tidegate_types::hidden::Hidden;
 
 use super::kind::{Driver, Served};
 use super::lanes::{self, Far};
 use crate::node::contract::OutputPort;
-use crate::support::hidden::Hidden;
 use crate::support::tls::ClientTls;
 
 /// Where and how to publish.

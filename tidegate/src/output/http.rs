@@ -17,11 +17,11 @@ use std::time::Duration;
 
 pub use keys::HttpOutputConfig;
 pub use session::Session;
+use tidegate_types::hidden::Hidden;
 
 use super::kind::{Driver, Served};
 use super::lanes::{self, Far};
 use crate::node::contract::OutputPort;
-use crate::support::hidden::Hidden;
 use crate::support::tls::ClientTls;
 
 /// Where and how to post.

@@ -1,5 +1,8 @@
 //! The MQTT output against a real Mosquitto.
 
+use tidegate_types::headers;
+use tidegate_types::record::DropReason;
+
 use crate::support::PATIENCE;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -13,10 +16,8 @@ use bytes::BytesMut;
 use rmqtt_codec::types::QoS;
 use rmqtt_codec::v5::{Codec, Connect, Packet, Subscribe, SubscriptionOptions};
 use tidegate::output::mqtt::MqttOptions;
-use tidegate::support::headers;
 use tidegate::support::tls::{ClientFiles, ClientTls};
 use tidegate_testbed::free_port;
-use tidegate_types::record::DropReason;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};

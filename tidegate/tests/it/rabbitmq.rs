@@ -8,6 +8,9 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use tidegate_types::headers;
+use tidegate_types::record::DropReason;
+
 use crate::support::consumer::{Consumer, Message};
 use crate::support::logs::Logs;
 use crate::support::node::{End, Node};
@@ -15,9 +18,7 @@ use crate::support::rabbit::Rabbit;
 use amq_protocol::types::{AMQPValue, FieldTable};
 use bytes::Bytes;
 use tidegate::output::amqp::AmqpOptions;
-use tidegate::support::headers;
 use tidegate::support::tls::{ClientFiles, ClientTls};
-use tidegate_types::record::DropReason;
 
 #[tokio::test]
 async fn records_reach_a_real_rabbitmq() {

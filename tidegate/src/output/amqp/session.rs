@@ -399,7 +399,7 @@ fn short(text: &str) -> Result<ShortString, ProtocolError> {
 mod tests {
     use super::*;
     use crate::output::test_protocol::{transmit, whole};
-    use crate::support::headers;
+    use tidegate_types::headers;
 
     fn options() -> AmqpOptions {
         AmqpOptions {

@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use bytes::{BufMut, BytesMut};
+use tidegate_types::headers::{self, CONTENT_TYPE};
 use tidegate_types::record::DropReason;
 
 use super::HttpOptions;
 use crate::node::contract::Transmit;
-use crate::support::headers::{self, CONTENT_TYPE};
 
 /// Longest head: servers commonly take 8 to 64 KiB.
 const HEAD_MAX: usize = 64 * 1024;

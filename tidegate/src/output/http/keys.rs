@@ -6,6 +6,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
+use tidegate_types::hidden::Hidden;
 use tidegate_types::units::Size;
 
 use super::HttpOptions;
@@ -17,7 +18,6 @@ use crate::keys::secrets::{self, Secret};
 use crate::keys::units::Period;
 use crate::keys::url::{Scheme, Url};
 use crate::output::kind::{Driver, OutputKind, Surroundings};
-use crate::support::hidden::Hidden;
 use crate::support::tls::ClientFiles;
 
 /// What its url begins with.

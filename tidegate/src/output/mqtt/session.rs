@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use tidegate_mqtt::Version;
+use tidegate_mqtt::client::{DISCONNECT, Login, PING, connect};
 use tidegate_node::io::Refusal;
 use tidegate_types::record::{DeliveryId, DropReason};
 use tidegate_types::units::Time;
@@ -11,8 +13,6 @@ use tidegate_types::units::Time;
 use super::MqttOptions;
 use super::encode;
 use super::incoming::{self, Said};
-use crate::mqtt::Version;
-use crate::mqtt::client::{DISCONNECT, Login, PING, connect};
 use crate::node::contract::Transmit;
 use crate::output::protocol::{Heartbeat, Protocol, ProtocolError, Verdicts};
 
