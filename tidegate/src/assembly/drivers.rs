@@ -151,9 +151,10 @@ fn max_packet_size(config: &Config) -> u32 {
 
 fn client_options(client: &MqttClientConfig, config: &Config) -> anyhow::Result<MqttClientOptions> {
     let (url, tls) = client.far_end().read()?;
+    let host = url.hosts.into_iter().next().context("the url names no host")?;
     Ok(MqttClientOptions {
-        host: url.host,
-        port: url.port,
+        host: host.name,
+        port: host.port,
         tls,
         session: Options {
             client_id: client.client_id(&config.node.name()),
@@ -234,6 +235,7 @@ mod tests {
 
     use super::*;
     use crate::config::read;
+    use crate::keys::url::Host;
     use crate::output::sink::SinkOptions;
 
     fn read_output(text: &str) -> (OutputConfig, Surroundings) {
@@ -249,15 +251,14 @@ mod tests {
         let text = "[[output]]\namqp = { url = \"amqp://[::1]:5673/lab\" }";
         let (output, surroundings) = read_output(text);
         let amqp = output.amqp.unwrap().options(&surroundings).unwrap();
-        assert_eq!(
-            (amqp.host.as_str(), amqp.port, amqp.virtual_host.as_str()),
-            ("::1", 5673, "lab")
-        );
+        assert_eq!((&amqp.hosts[..], &*amqp.virtual_host), (&[Host::new("::1", 5673)][..], "lab"));
         assert_eq!((amqp.user.as_str(), amqp.classes.len()), ("guest", 3));
-        let text = "[node]\nname = \"a\"\n[[output]]\nname = \"b\"\nmqtt = { url = \"mqtt://h\" }";
+        let text =
+            "[node]\nname = \"a\"\n[[output]]\nname = \"b\"\nmqtt = { url = \"mqtt://h,g:1884\" }";
         let (output, surroundings) = read_output(text);
         let mqtt = output.mqtt.unwrap().options(&surroundings).unwrap();
-        assert_eq!((mqtt.client_id.as_str(), mqtt.port, mqtt.password), ("a-b", 1883, None));
+        assert_eq!((mqtt.client_id.as_str(), mqtt.password), ("a-b", None));
+        assert_eq!(mqtt.hosts, [Host::new("h", 1883), Host::new("g", 1884)]);
     }
 
     #[test]

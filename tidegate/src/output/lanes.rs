@@ -1,34 +1,14 @@
-//! All lanes of an output that speaks a protocol over TCP: one connection each, all of them to one far end.
+//! All lanes of an output that speaks a protocol over TCP: one connection each, to one of its hosts.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::hosts::Far;
 use super::lane::Lane;
 use super::protocol::Protocol;
 use crate::node::contract::{Order, OutputPort};
-use crate::support::complaints::Complaint;
-use crate::support::tls::{self, ClientTls};
-
-/// Where all lanes of an output connect to.
-pub(super) struct Far {
-    host: Arc<str>,
-    port: u16,
-    tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
-}
-
-impl Far {
-    pub(super) fn new(host: &str, port: u16, tls: Option<&ClientTls>) -> Far {
-        // A host that no certificate can name was refused with its url: here it is never trusted.
-        let name = || tls::server_name(host).unwrap_or(IpAddr::from([0, 0, 0, 0]).into());
-        let tls = tls.map(|tls| (tls.config(), name()));
-        Far { host: host.into(), port, tls }
-    }
-}
 
 /// One connection a lane, all of them at once: the first alarm must not wait for a login.
 pub(super) async fn serve<P: Protocol + 'static>(
@@ -38,20 +18,17 @@ pub(super) async fn serve<P: Protocol + 'static>(
 ) {
     let mut tasks = JoinSet::new();
     let mut senders = Vec::new();
-    let complaint = Complaint::default();
+    let far = Arc::new(far);
     for number in 0..port.lanes {
         let (sender, orders) = mpsc::unbounded_channel();
         senders.push(sender);
         let lane = Lane {
             number,
             output: port.name.clone(),
-            host: far.host.clone(),
-            port: far.port,
-            tls: far.tls.clone(),
+            far: far.clone(),
             protocol: session(number),
             orders,
             feedback: port.feedback.clone(),
-            complaint: complaint.clone(),
         };
         tasks.spawn(lane.run());
     }

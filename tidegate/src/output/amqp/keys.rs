@@ -80,8 +80,7 @@ impl AmqpConfig {
         let password = secrets::password(variable, file)?;
         let virtual_host = Some(url.decoded_path()).filter(|path| !path.is_empty());
         Ok(AmqpOptions {
-            host: url.host,
-            port: url.port,
+            hosts: url.hosts,
             tls,
             virtual_host: virtual_host.unwrap_or_else(|| "/".into()),
             user: self.user.clone().unwrap_or_else(|| GUEST.into()),

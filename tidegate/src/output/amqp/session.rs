@@ -403,8 +403,7 @@ mod tests {
 
     fn options() -> AmqpOptions {
         AmqpOptions {
-            host: "localhost".into(),
-            port: 5672,
+            hosts: Vec::new(),
             tls: None,
             virtual_host: "plant".into(),
             user: "gate".into(),

@@ -61,12 +61,12 @@ pub(super) mod tests {
     use tokio_util::codec::Decoder;
 
     use super::*;
+    use crate::keys::url::Host;
     use crate::output::test_protocol::{record, transmit, whole};
 
     pub(in crate::output::mqtt) fn options() -> MqttOptions {
         MqttOptions {
-            host: "localhost".into(),
-            port: 1883,
+            hosts: vec![Host::new("localhost", 1883)],
             tls: None,
             client_id: "gate-7".into(),
             user: None,
