@@ -7,6 +7,7 @@ pub mod complaints;
 pub mod dial;
 pub mod disk;
 pub mod http;
+pub(crate) mod listen;
 pub mod places;
 pub(crate) mod talk;
 pub mod tasks;

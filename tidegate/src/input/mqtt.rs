@@ -54,3 +54,16 @@ pub use self::listener::{MqttError, MqttListener, bind};
 pub use self::options::MqttOptions;
 pub use self::session::Refused;
 pub use tidegate_mqtt::{Reason, Version, Violation};
+
+use super::kind::{Driver, Opened, Opening};
+use crate::node::contract::Intake;
+
+impl Driver for MqttOptions {
+    fn open(self: Box<Self>, intake: Intake) -> Opening {
+        Box::pin(async move {
+            let listener = bind(*self).await?;
+            let (addresses, offered) = (listener.local_addrs(), intake.clone());
+            Ok(Opened::listener(addresses, intake, |stopped| listener.run(offered, stopped)))
+        })
+    }
+}

@@ -8,6 +8,7 @@
 
 mod trouble;
 
+use std::future::ready;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +23,7 @@ use self::trouble::Trouble;
 use super::buffer::Buffer;
 use super::clients::Clients;
 use super::session::Effects;
+use crate::input::kind::{Driver, Opened, Opening};
 use crate::node::broker::Subscriber;
 use crate::node::contract::{Intake, Notice, Source};
 use crate::node::door::{Bringer, Door, From};
@@ -57,6 +59,26 @@ pub struct MqttClientOptions {
 impl MqttClientOptions {
     /// Records that may be unacknowledged: what a client of the listener may have.
     pub const RECEIVE_MAXIMUM: u16 = 1024;
+}
+
+/// A client that is to be served, among the clients of a node.
+#[derive(Clone, Debug)]
+pub struct MqttClient {
+    /// Where and what to subscribe.
+    pub options: MqttClientOptions,
+    /// Those whose client ids are taken.
+    pub clients: Arc<Clients>,
+}
+
+impl Driver for MqttClient {
+    fn open(self: Box<Self>, intake: Intake) -> Opening {
+        let MqttClient { options, clients } = *self;
+        let serve = async move {
+            run(options, intake, clients).await;
+            Ok(())
+        };
+        Box::pin(ready(Ok(Opened::quiet(serve))))
+    }
 }
 
 /// Serves until the node is gone. Trouble is told once, and tried again with growing pauses.

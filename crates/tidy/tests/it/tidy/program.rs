@@ -14,9 +14,9 @@ pub(crate) const FOLDERS: &[(&str, &[&str])] = &[
     ("link", &["support"]),
     ("script", &["support", "link"]),
     ("node", &["support", "link", "script"]),
-    ("input", &["support", "link", "node"]),
+    ("input", &["support", "keys", "link", "node"]),
     ("output", &["support", "keys", "link", "node"]),
-    ("config", &["support", "keys", "link", "script", "output"]),
+    ("config", &["support", "keys", "link", "script", "input", "output"]),
     ("services", &["support", "keys", "link", "script", "node", "input", "config"]),
     (
         "observe",
