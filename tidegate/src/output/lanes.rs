@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::hosts::Far;
@@ -17,11 +16,8 @@ pub(super) async fn serve<P: Protocol + 'static>(
     session: impl Fn(u8) -> P,
 ) {
     let mut tasks = JoinSet::new();
-    let mut senders = Vec::new();
     let far = Arc::new(far);
-    for number in 0..port.lanes {
-        let (sender, orders) = mpsc::unbounded_channel();
-        senders.push(sender);
+    for (number, orders) in (0..).zip(port.by_lane()) {
         let lane = Lane {
             number,
             output: port.name.clone(),
@@ -32,24 +28,11 @@ pub(super) async fn serve<P: Protocol + 'static>(
         };
         tasks.spawn(lane.run());
     }
-    while let Some(order) = port.orders.recv().await {
-        match order {
-            Order::Transmit(order) => {
-                if let Some(lane) = senders.get(usize::from(order.lane)) {
-                    // A lane that is gone is stopping with the process.
-                    let _ = lane.send(Order::Transmit(order));
-                }
-            }
-            order @ (Order::Cancel(_) | Order::Stop) => {
-                for lane in &senders {
-                    let _ = lane.send(order.clone());
-                }
-                if matches!(order, Order::Stop) {
-                    break;
-                }
-            }
+    loop {
+        tokio::select! {
+            lane = tasks.join_next() => if lane.is_none() { return },
+            // Before the lanes had their channels, nothing could be ordered but to stop: they have no connection yet.
+            Some(order) = port.orders.recv() => if matches!(order, Order::Stop) { tasks.abort_all() },
         }
     }
-    drop(senders);
-    while tasks.join_next().await.is_some() {}
 }
