@@ -28,7 +28,7 @@ use super::listener::{Call, Shared};
 use super::options::MqttOptions;
 use super::pulse::{Pulse, arm};
 use super::room::Held;
-use super::session::{Effects, End, Session, SessionStep};
+use super::session::{Effects, End, Session, SessionStep as Step};
 use crate::node::broker::Seat;
 use crate::node::contract::{Notice, Source};
 use crate::node::door::Door;
@@ -229,9 +229,9 @@ impl Connection<'_> {
         let mut leaving = Leaving::new(is_replaced, self.shared.options.stop_grace);
         loop {
             let held = *paused || self.crowded.is_some() || self.referral.is_some();
-            let step = if held { SessionStep::Wait } else { self.receive(source.now()) };
+            let step = if held { Step::Wait } else { self.receive(source.now()) };
             self.take_step(source).await?;
-            if let SessionStep::Ask(request) = &step
+            if let Step::Ask(request) = &step
                 && self.ask(request)
             {
                 self.begin_session(source, paused).await?;
@@ -248,18 +248,17 @@ impl Connection<'_> {
                 return Err(End::Elsewhere(reference));
             }
             match step {
-                SessionStep::End(end) => return Err(end),
-                SessionStep::Offer | SessionStep::Ask(_) => continue,
+                Step::End(end) => return Err(end),
+                Step::Offer | Step::Ask(_) => continue,
                 // An answer or a resume came since `step` was taken: nothing else would wake us.
-                SessionStep::Wait if !held && !*paused && !self.session.must_wait() => continue,
-                SessionStep::Read(_) | SessionStep::Wait | SessionStep::Connect => {}
+                Step::Wait if !held && !*paused && !self.session.must_wait() => continue,
+                Step::Read(_) | Step::Wait | Step::Connect => {}
             }
             if leaving.is_so() && self.read_rest(&step, &mut leaving)? {
                 continue;
             }
             let Wants { blocked, seat, excess } = self.wants(&mut leaving);
-            let may_read =
-                !held && !blocked && matches!(step, SessionStep::Read(_)) && !leaving.is_so();
+            let may_read = !held && !blocked && matches!(step, Step::Read(_)) && !leaving.is_so();
             let crowded = may_read && self.lacks_room(excess);
             let reading = may_read && !crowded;
             pulse.holds_room(self.room.is_some());
@@ -342,9 +341,9 @@ impl Connection<'_> {
         }
     }
 
-    fn receive(&mut self, now: tidegate_types::units::Time) -> SessionStep {
+    fn receive(&mut self, now: tidegate_types::units::Time) -> Step {
         let (done, step) = self.session.receive(now, self.buffer.bytes(), &mut self.effects);
-        self.buffer.handled(done, if let SessionStep::Read(size) = step { size } else { 0 });
+        self.buffer.handled(done, if let Step::Read(size) = step { size } else { 0 });
         step
     }
 

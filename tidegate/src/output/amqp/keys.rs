@@ -103,7 +103,7 @@ impl OutputKind for AmqpConfig {
         file.key(
             "amqp.url",
             "\"amqp://10.0.0.1\"",
-            "amqp://host, amqp://host:port/vhost; amqps:// with TLS. Required.",
+            "amqp://host, amqp://host:port/vhost; amqps:// with TLS; several hosts with commas. Required.",
         );
         explain_tls(file, "amqp");
         file.key("amqp.exchange", "\"amq.topic\"", "Exchange that it publishes to; it must exist.");

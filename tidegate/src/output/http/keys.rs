@@ -171,7 +171,7 @@ impl OutputKind for HttpOutputConfig {
         file.key(
             "http.url",
             "\"http://10.0.0.3/records\"",
-            "http://host/path, http://host:port/path?query; https:// with TLS. Required.",
+            "http://host/path, http://host:port/path?query; https:// with TLS; several hosts with commas. Required.",
         );
         explain_tls(file, "http");
         file.key(

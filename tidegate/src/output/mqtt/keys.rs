@@ -76,7 +76,7 @@ impl OutputKind for MqttOutputConfig {
         file.key(
             "mqtt.url",
             "\"mqtt://10.0.0.2\"",
-            "mqtt://host, mqtt://host:port; mqtts:// with TLS. Required.",
+            "mqtt://host, mqtt://host:port; mqtts:// with TLS; several hosts with commas. Required.",
         );
         explain_tls(file, "mqtt");
         file.key(
