@@ -85,7 +85,9 @@ impl<S: SessionSubscriber> Session<S> {
                     if alias.is_some_and(|alias| !alias.is_known) {
                         outward.aliases.forget(&message.topic);
                     }
-                    outbox.give_up(&delivery, id);
+                    let (class, kept) = (message.class, id.map(|id| (id, delivery.qos)));
+                    drop(delivery);
+                    outbox.give_up(class, kept);
                 }
             }
         };
