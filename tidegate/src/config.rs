@@ -12,6 +12,7 @@ mod clients;
 pub mod fleet;
 pub mod frames;
 mod group;
+mod inputs;
 mod kind;
 mod links;
 mod log;
@@ -41,6 +42,7 @@ pub use clients::{ClientVersion, MqttClientConfig};
 pub use fleet::{FleetConfig, OrchestrateConfig, OrchestratorConfig, PeerConfig};
 pub use frames::{CameraConfig, Controller, FramesConfig};
 pub use group::{GroupConfig, MemberConfig, PlacedConfig};
+pub use inputs::InputConfig;
 pub use kind::FileKind;
 pub use links::LinkInputConfig;
 pub use log::{Backlog, LogConfig};
@@ -190,20 +192,6 @@ impl NodeConfig {
 pub(crate) fn machine_name() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     text.trim().to_owned()
-}
-
-/// `[[input]]`: exactly one of its kinds.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct InputConfig {
-    /// A listener for MQTT 3.1.1 and 5 clients.
-    pub mqtt: Option<MqttInputConfig>,
-    /// A client of an existing broker.
-    pub mqtt_client: Option<MqttClientConfig>,
-    /// Other nodes, by links.
-    pub link: Option<LinkInputConfig>,
-    /// A file that is played.
-    pub replay: Option<ReplayConfig>,
 }
 
 /// `mqtt` of an `[[input]]`.

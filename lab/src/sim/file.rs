@@ -176,12 +176,13 @@ fn broker_of<'w>(
         bail!("output {} leads to no broker: {ONLY}", output.label())
     };
     let url = far_end.url().map_err(|error| anyhow!(error))?;
+    let names = |address: &str| url.hosts.iter().any(|host| host.name == address);
     let is_at = |process: &&Process| {
         let own = addresses
             .iter()
             .filter(|(name, _)| name.split('.').next() == Some(process.host.as_str()));
         let is_broker = matches!(process.program(), Program::Broker(_));
-        is_broker && own.into_iter().any(|(_, address)| address.to_string() == url.host)
+        is_broker && own.into_iter().any(|(_, address)| names(&address.to_string()))
     };
     let found = world.process.iter().find(is_at);
     found.with_context(|| format!("output {} leads to no broker: {ONLY}", output.label()))

@@ -4,19 +4,19 @@
 //! A configuration without an error here converts into the options of a node without fail
 //! (`crate::wire_up` relies on it).
 
-mod brokers;
+pub(in crate::config) mod brokers;
 mod classes;
 mod fleet;
 mod frames;
 mod group;
-mod links;
+pub(in crate::config) mod links;
 mod log;
 mod mirror;
 mod operators;
 mod proxy;
 mod quotas;
 mod scripts;
-mod security;
+pub(in crate::config) mod security;
 mod streams;
 
 use tidegate_capacity::RateControllerName;
@@ -24,7 +24,8 @@ use tidegate_types::limits::OUTPUTS_MAX;
 use tidegate_types::units::Size;
 
 use super::places::Place;
-use super::{Config, FileKind};
+use super::{Config, FileKind, InputConfig};
+use crate::input::kind::InputKind;
 pub use crate::keys::findings::{Finding, Findings};
 use crate::output::kind::{Below, OutputKind};
 use crate::output::registry::OutputConfig;
@@ -105,67 +106,21 @@ fn one_kind(given: &[&str], kinds: &str, place: &Place, findings: &mut Findings)
     }
 }
 
-/// What an input can be.
-const KINDS: &str = "mqtt = {...}, mqtt_client = {...}, link = {...} or replay = {...}";
-
 fn inputs(config: &Config, findings: &mut Findings) {
     for (index, input) in config.input.iter().enumerate() {
         let place = Place::section("input").to(index);
-        let mut given = Vec::new();
-        if let Some(mqtt) = &input.mqtt {
-            given.push("mqtt");
-            if mqtt.listen.as_ref().is_none_or(|listen| listen.0.is_empty()) {
-                let text = "no address to listen on: give listen = \"127.0.0.1:1883\"";
-                findings.error(place.to("mqtt"), text);
-            }
-            security::listener(mqtt, &place.to("mqtt"), findings);
-        }
-        if let Some(client) = &input.mqtt_client {
-            given.push("mqtt_client");
-            brokers::client(client, &place.to("mqtt_client"), findings);
-        }
-        if let Some(link) = &input.link {
-            given.push("link");
-            links::listener(link, &place.to("link"), findings);
-        }
-        if let Some(replay) = &input.replay {
-            given.push("replay");
-            replay_is_good(replay, &place.to("replay"), findings);
-        }
-        one_kind(&given, KINDS, &place, findings);
+        let given: Vec<&str> = input.kinds().map(InputKind::name).collect();
+        input.kinds().for_each(|kind| kind.check(&place.to(kind.name()), findings));
+        let every = InputConfig::of_every_kind();
+        one_kind(&given, &all_of(every.kinds().map(InputKind::name)), &place, findings);
     }
 }
 
-fn replay_is_good(replay: &super::ReplayConfig, place: &Place, findings: &mut Findings) {
-    match &replay.file {
-        None => findings.error(place.clone(), "no file: give file = \"readings.csv\""),
-        Some(file) if replay.format.is_none() && replay.guessed_format().is_none() => {
-            let text = format!(
-                "the ending of {:?} does not tell what is in it: give format = \"csv\", \"jsonl\" or \
-                 \"senml\"",
-                file.display().to_string()
-            );
-            findings.error(place.to("file"), text);
-        }
-        Some(_) => {}
-    }
-    if let Some(topic) = &replay.topic
-        && !tidegate_types::topic::is_topic(topic)
-    {
-        let text = format!("{topic:?} is no topic: it has no + or # and is not empty");
-        findings.error(place.to("topic"), text);
-    }
-    for (key, number) in
-        [("speed", replay.speed), ("records_per_second", replay.records_per_second)]
-    {
-        if number.is_some_and(|number| !(number.is_finite() && number > 0.0)) {
-            findings.error(place.to(key), "must be larger than 0");
-        }
-    }
-    if replay.speed.is_some() && replay.records_per_second.is_some() {
-        let text = "speed is given too: keep one of the two";
-        findings.error(place.to("records_per_second"), text);
-    }
+/// Kinds in words, of which one is to be given.
+fn all_of<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let kinds: Vec<String> = names.map(|name| format!("{name} = {{...}}")).collect();
+    let (last, others) = kinds.split_last().expect("there are kinds");
+    format!("{} or {last}", others.join(", "))
 }
 
 fn outputs(config: &Config, findings: &mut Findings) {
@@ -203,10 +158,7 @@ fn outputs(config: &Config, findings: &mut Findings) {
 /// What an output can be.
 fn output_kinds() -> String {
     let every = OutputConfig::of_every_kind();
-    let kinds: Vec<String> =
-        every.kinds().map(|kind| format!("{} = {{...}}", kind.name())).collect();
-    let (last, others) = kinds.split_last().expect("there are kinds");
-    format!("{} or {last}", others.join(", "))
+    all_of(every.kinds().map(OutputKind::name))
 }
 
 /// Outputs that share an uplink must say the same about it.

@@ -89,8 +89,10 @@ impl<'a> FarEnd<'a> {
             }
             _ => {}
         }
-        if let Err(text) = tls::server_name(&url.host) {
-            findings.error(place.to("url"), text);
+        for host in &url.hosts {
+            if let Err(text) = tls::server_name(&host.name) {
+                findings.error(place.to("url"), text);
+            }
         }
     }
 }

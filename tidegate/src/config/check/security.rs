@@ -14,7 +14,7 @@ const ALLOW_MAX: usize = 256;
 const KEEPALIVES: std::ops::RangeInclusive<u64> = 1..=65_535;
 
 /// An MQTT listener at `place`.
-pub(super) fn listener(mqtt: &MqttInputConfig, place: &Place, findings: &mut Findings) {
+pub(in crate::config) fn listener(mqtt: &MqttInputConfig, place: &Place, findings: &mut Findings) {
     if let Some(tls) = &mqtt.tls
         && tls.files().is_none()
     {

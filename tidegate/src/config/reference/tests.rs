@@ -11,6 +11,7 @@ use super::super::{
     UpstreamConfig, read,
 };
 use super::*;
+use crate::input::kind::InputKind;
 use crate::output::kind::OutputKind;
 
 #[test]
@@ -126,7 +127,9 @@ fn every_key_is_explained() {
     let common = ["name", "rate", "law", "uplink", "unconfirmed_max"];
     let own = fields::<OutputConfig>().into_iter().filter(|field| !common.contains(field));
     assert_eq!(own.collect::<Vec<_>>(), outputs, "every kind is in the lists");
-    let kinds = [&["mqtt", "mqtt_client", "link", "replay"], &outputs[..]].concat();
+    let inputs = InputConfig::of_every_kind();
+    let inputs: Vec<&str> = inputs.kinds().map(InputKind::name).collect();
+    let kinds = [inputs, outputs.clone()].concat();
     let plain = [
         fields::<NodeConfig>(),
         fields::<InputConfig>(),

@@ -80,8 +80,7 @@ impl AmqpConfig {
         let password = secrets::password(variable, file)?;
         let virtual_host = Some(url.decoded_path()).filter(|path| !path.is_empty());
         Ok(AmqpOptions {
-            host: url.host,
-            port: url.port,
+            hosts: url.hosts,
             tls,
             virtual_host: virtual_host.unwrap_or_else(|| "/".into()),
             user: self.user.clone().unwrap_or_else(|| GUEST.into()),
@@ -104,7 +103,7 @@ impl OutputKind for AmqpConfig {
         file.key(
             "amqp.url",
             "\"amqp://10.0.0.1\"",
-            "amqp://host, amqp://host:port/vhost; amqps:// with TLS. Required.",
+            "amqp://host, amqp://host:port/vhost; amqps:// with TLS; several hosts with commas. Required.",
         );
         explain_tls(file, "amqp");
         file.key("amqp.exchange", "\"amq.topic\"", "Exchange that it publishes to; it must exist.");

@@ -399,12 +399,11 @@ fn short(text: &str) -> Result<ShortString, ProtocolError> {
 mod tests {
     use super::*;
     use crate::output::test_protocol::{transmit, whole};
-    use crate::support::headers;
+    use tidegate_types::headers;
 
     fn options() -> AmqpOptions {
         AmqpOptions {
-            host: "localhost".into(),
-            port: 5672,
+            hosts: Vec::new(),
             tls: None,
             virtual_host: "plant".into(),
             user: "gate".into(),

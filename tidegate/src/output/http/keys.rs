@@ -6,6 +6,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
+use tidegate_types::hidden::Hidden;
 use tidegate_types::units::Size;
 
 use super::HttpOptions;
@@ -15,9 +16,8 @@ use crate::keys::places::Place;
 use crate::keys::reference::{File, quoted};
 use crate::keys::secrets::{self, Secret};
 use crate::keys::units::Period;
-use crate::keys::url::{Scheme, Url};
+use crate::keys::url::{Host, Scheme, Url};
 use crate::output::kind::{Driver, OutputKind, Surroundings};
-use crate::support::hidden::Hidden;
 use crate::support::tls::ClientFiles;
 
 /// What its url begins with.
@@ -92,10 +92,8 @@ impl HttpOutputConfig {
     pub fn options(&self, surroundings: &Surroundings) -> anyhow::Result<HttpOptions> {
         let (url, tls) = self.far_end().read()?;
         Ok(HttpOptions {
-            authority: authority(&url),
             target: target(&url),
-            host: url.host,
-            port: url.port,
+            hosts: url.hosts,
             tls,
             authorization: self.authorization()?,
             content_type: self.content_type.clone(),
@@ -146,11 +144,12 @@ impl HttpOutputConfig {
     }
 }
 
-/// The host as a request names it (RFC 9112, 3.2).
-fn authority(url: &Url) -> String {
-    let host = if url.host.contains(':') { format!("[{}]", url.host) } else { url.host.clone() };
-    let default = if url.tls { SCHEME.tls_port } else { SCHEME.port };
-    if url.port == default { host } else { format!("{host}:{}", url.port) }
+/// A host as a request names it (RFC 9112, 3.2): without the port that is the scheme's own.
+pub(super) fn authority(host: &Host, is_tls: bool) -> String {
+    let default = if is_tls { SCHEME.tls_port } else { SCHEME.port };
+    let whole = host.to_string();
+    let end = format!(":{default}");
+    if host.port == default { whole.trim_end_matches(&end).to_owned() } else { whole }
 }
 
 /// Path and query.
@@ -172,7 +171,7 @@ impl OutputKind for HttpOutputConfig {
         file.key(
             "http.url",
             "\"http://10.0.0.3/records\"",
-            "http://host/path, http://host:port/path?query; https:// with TLS. Required.",
+            "http://host/path, http://host:port/path?query; https:// with TLS; several hosts with commas. Required.",
         );
         explain_tls(file, "http");
         file.key(
@@ -253,7 +252,11 @@ impl OutputKind for HttpOutputConfig {
 
     fn overhead(&self) -> Size {
         let url = self.far_end().url();
-        let url = url.map_or(0, |url| authority(&url).len() + target(&url).len());
+        let longest = |url: &Url| {
+            let all = url.hosts.iter().map(|host| authority(host, url.tls).len());
+            all.max().unwrap_or_default()
+        };
+        let url = url.map_or(0, |url| longest(&url) + target(&url).len());
         // "authorization: Basic " and what a password or a token commonly has.
         let has_login =
             self.user.is_some() || self.token_env.is_some() || self.token_file.is_some();
@@ -293,17 +296,16 @@ mod tests {
     #[test]
     fn the_url_names_host_port_and_path() {
         let of = |url: &str| {
-            let HttpOptions { host, port, authority, target, .. } =
+            let HttpOptions { hosts, target, tls, .. } =
                 options(&format!("url = {url:?}")).unwrap();
-            (host, port, authority, target)
+            let names = hosts.iter().map(|host| authority(host, tls.is_some()));
+            (names.collect::<Vec<_>>().join(" "), target)
         };
-        let is = |host: &str, port, authority: &str, target: &str| {
-            (host.to_owned(), port, authority.to_owned(), target.to_owned())
-        };
-        assert_eq!(of("http://hook.example"), is("hook.example", 80, "hook.example", "/"));
-        let v6 = is("::1", 8080, "[::1]:8080", "/a%20b?c=%2F");
-        assert_eq!(of("http://[::1]:8080/a%20b?c=%2F"), v6);
-        assert_eq!(of("http://h:443/"), is("h", 443, "h:443", "/"));
+        let is = |authority: &str, target: &str| (authority.to_owned(), target.to_owned());
+        assert_eq!(of("http://hook.example"), is("hook.example", "/"));
+        assert_eq!(of("http://[::1]:8080/a%20b?c=%2F"), is("[::1]:8080", "/a%20b?c=%2F"));
+        assert_eq!(of("http://[::1]/"), is("[::1]", "/"));
+        assert_eq!(of("http://h:443,g/"), is("h:443 g", "/"));
     }
 
     #[test]

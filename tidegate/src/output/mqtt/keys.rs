@@ -55,8 +55,7 @@ impl MqttOutputConfig {
         // Two outputs to one broker must not take each other's session over.
         let names = || format!("{}-{}", surroundings.node, surroundings.output);
         Ok(MqttOptions {
-            host: url.host,
-            port: url.port,
+            hosts: url.hosts,
             tls,
             client_id: self.client_id.clone().unwrap_or_else(names),
             user: self.user.clone(),
@@ -77,7 +76,7 @@ impl OutputKind for MqttOutputConfig {
         file.key(
             "mqtt.url",
             "\"mqtt://10.0.0.2\"",
-            "mqtt://host, mqtt://host:port; mqtts:// with TLS. Required.",
+            "mqtt://host, mqtt://host:port; mqtts:// with TLS; several hosts with commas. Required.",
         );
         explain_tls(file, "mqtt");
         file.key(
