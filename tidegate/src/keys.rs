@@ -7,11 +7,13 @@
 pub(crate) mod both_ends;
 pub mod far_end;
 pub mod findings;
+pub mod key;
 mod names;
 pub mod places;
-pub mod reference;
 pub(crate) mod secrets;
+pub mod table;
 pub mod units;
 pub mod url;
+pub mod values;
 
 pub(crate) use self::names::by_name;

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::config::{
     self, ClientVersion, Config, InputConfig, MqttClientConfig, OutputConfig, ReplayConfig,
-    ReplayFormat, TlsConfig,
+    ReplayFormat, SPEED, TlsConfig,
 };
 use crate::input::mqtt::client::{self, MqttClientOptions};
 use crate::input::mqtt::{self as mqtt_input, Clients, MqttOptions, Version};
@@ -70,12 +70,12 @@ pub async fn start_input(
             tls: files.map(|files| tls::server(&files)).transpose()?,
             max_packet_size: max_packet_size(config),
             connections_max: config.limits.connections as usize,
-            session_expiry_max: mqtt.session_expiry().0,
+            session_expiry_max: mqtt.session_expiry.0,
             keepalive_max: mqtt.keepalive_max.map(|most| most.0).unwrap_or_default(),
-            connect_timeout: mqtt.connect_timeout().0,
-            idle_timeout: mqtt.idle_timeout().0,
-            packet_timeout: mqtt.packet_timeout().0,
-            write_timeout: mqtt.write_timeout().0,
+            connect_timeout: mqtt.connect_timeout.0,
+            idle_timeout: mqtt.idle_timeout.0,
+            packet_timeout: mqtt.packet_timeout.0,
+            write_timeout: mqtt.write_timeout.0,
             refused: match mqtt.refused {
                 config::Refused::Close => mqtt_input::Refused::Close,
                 config::Refused::Drop => mqtt_input::Refused::Drop,
@@ -186,7 +186,7 @@ fn replay_options(config: &ReplayConfig) -> anyhow::Result<ReplayOptions> {
         replay::Rules { format, key, time: config.time.clone(), payload: Payload::default() };
     let pace = match config.records_per_second {
         Some(rate) => Pace::Even { rate },
-        None => Pace::Recorded { speed: config.speed.unwrap_or(1.0) },
+        None => Pace::Recorded { speed: config.speed.unwrap_or(SPEED) },
     };
     let files = vec![ReplayFile { path: path.clone(), rules }];
     Ok(ReplayOptions { pace, repeat: config.repeat, ..ReplayOptions::new(&name, files) })

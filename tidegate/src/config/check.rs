@@ -26,12 +26,15 @@ use tidegate_types::units::Size;
 use super::places::Place;
 use super::{Config, FileKind};
 pub use crate::keys::findings::{Finding, Findings};
+use crate::keys::table::Table;
+use crate::keys::values::Value;
 use crate::output::kind::{Below, OutputKind};
 use crate::output::registry::OutputConfig;
 
 /// Everything that is wrong with a configuration as written, before [`Config::completed`].
 pub fn check(config: &Config) -> Vec<Finding> {
     let mut findings = Findings::default();
+    Value::check(config, &Place::default(), &mut findings);
     node(config, &mut findings);
     inputs(config, &mut findings);
     classes::check(config, &mut findings);
@@ -59,21 +62,13 @@ fn node(config: &Config, findings: &mut Findings) {
     }
     let limits = Place::section("limits");
     let (memory, record) = (config.limits.memory.0, config.limits.record_max.0);
-    if memory < Size::from_kib(64) {
-        findings.error(limits.to("memory"), "less than a node can work with: give at least 64KiB");
-    }
-    if record == Size::ZERO {
-        findings.error(limits.to("record_max"), "no record fits: give at least 1KiB");
-    } else if Size(record.0.saturating_mul(2)) > memory {
+    if Size(record.0.saturating_mul(2)) > memory {
         let text = format!(
             "records of {} need a memory of at least twice that, and it is {}: lower this or raise \
              limits.memory",
             config.limits.record_max, config.limits.memory
         );
         findings.error(limits.to("record_max"), text);
-    }
-    if config.limits.connections == 0 {
-        findings.error(limits.to("connections"), "nobody could connect: give at least 1");
     }
 }
 
@@ -155,13 +150,6 @@ fn replay_is_good(replay: &super::ReplayConfig, place: &Place, findings: &mut Fi
         let text = format!("{topic:?} is no topic: it has no + or # and is not empty");
         findings.error(place.to("topic"), text);
     }
-    for (key, number) in
-        [("speed", replay.speed), ("records_per_second", replay.records_per_second)]
-    {
-        if number.is_some_and(|number| !(number.is_finite() && number > 0.0)) {
-            findings.error(place.to(key), "must be larger than 0");
-        }
-    }
     if replay.speed.is_some() && replay.records_per_second.is_some() {
         let text = "speed is given too: keep one of the two";
         findings.error(place.to("records_per_second"), text);
@@ -191,20 +179,14 @@ fn outputs(config: &Config, findings: &mut Findings) {
             let key = if output.name.is_some() { place.to("name") } else { place.clone() };
             findings.error(key, text);
         }
-        if output.unconfirmed_max == Some(0) {
-            findings.error(place.to("unconfirmed_max"), "nothing could be sent: give at least 1");
-        }
-        if output.rate.cap().is_some_and(|rate| rate.is_zero()) {
-            findings.error(place.to("rate"), "nothing could be sent: give a rate, or \"auto\"");
-        }
     }
 }
 
 /// What an output can be.
 fn output_kinds() -> String {
-    let every = OutputConfig::of_every_kind();
-    let kinds: Vec<String> =
-        every.kinds().map(|kind| format!("{} = {{...}}", kind.name())).collect();
+    let keys = OutputConfig::keys().into_iter();
+    let kinds = keys.filter(|key| key.shape().table().is_some());
+    let kinds: Vec<String> = kinds.map(|kind| format!("{} = {{...}}", kind.name)).collect();
     let (last, others) = kinds.split_last().expect("there are kinds");
     format!("{} or {last}", others.join(", "))
 }
@@ -240,17 +222,6 @@ fn uplinks(config: &Config, findings: &mut Findings) {
 
 /// No two listeners of one file on one address, and none on an address that another one covers.
 fn listeners(config: &Config, findings: &mut Findings) {
-    let http = &config.http;
-    for (key, period) in [
-        ("header_timeout", http.header_timeout),
-        ("keep_alive", http.keep_alive),
-        ("write_timeout", http.write_timeout),
-    ] {
-        if period.0.is_zero() {
-            let text = "no client is that fast: give at least \"1s\"";
-            findings.error(Place::section("http").to(key), text);
-        }
-    }
     let all = config.listening(FileKind::NodeAndProxy);
     for (index, listening) in all.iter().enumerate() {
         let Some(before) = all[..index].iter().find(|before| before.excludes(listening)) else {
