@@ -14,7 +14,7 @@
 //! | `script` | the Luau machine of adaptation scripts |
 //! | `link` | the transport between nodes, below its input and its output |
 //! | `mqtt` | the codec of MQTT, of both ends |
-//! | `keys` | what the keys of all sections have in common: units, urls, places in the text, findings, the reference |
+//! | `keys` | what the keys of all sections have in common: their declaration, units, urls, places in the text, findings |
 //! | `support` | what any room may use: TLS, access, time, files, limits on connections |
 
 pub mod assembly;

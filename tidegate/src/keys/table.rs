@@ -18,9 +18,8 @@
 //!
 //! A key is its sentence, its name (and in `as "..."` that of the file, where it is no name in Rust), former names behind
 //! `|`, its type, its default, and words behind a semicolon: the functions of [`Key`] that give
-//! a `Key`. Without a default
-//! a key is `None` where it is left out, or, in a table marked `whole`, must be given unless it is an `Option`. Fields
-//! under `inner` are no keys.
+//! a `Key`. Without a default a key is `None` where it is left out; in a table marked `whole` it must be given unless it
+//! is an `Option`. Fields under `inner` are no keys.
 
 use std::marker::PhantomData;
 
@@ -146,6 +145,7 @@ macro_rules! keys {
         #[allow(
             rustdoc::bare_urls,
             rustdoc::broken_intra_doc_links,
+            rustdoc::private_intra_doc_links,
             reason = "the sentences are for the reference, too, which is no page of rustdoc"
         )]
         #[derive(Clone, Debug, PartialEq, $($Trait),*)]

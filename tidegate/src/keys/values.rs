@@ -258,4 +258,10 @@ impl<T: Value + DeserializeOwned> Value for BTreeMap<String, T> {
             |(name, value): (&String, &T)| Some(format!("{} = {}", quoted(name), value.written()?));
         Some(format!("{{ {} }}", self.iter().filter_map(pair).collect::<Vec<_>>().join(", ")))
     }
+
+    fn check(&self, place: &Place, findings: &mut Findings) {
+        for (name, value) in self {
+            value.check(&place.to(name.as_str()), findings);
+        }
+    }
 }
