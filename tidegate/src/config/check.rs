@@ -27,12 +27,16 @@ use super::places::Place;
 use super::{Config, FileKind, InputConfig};
 use crate::input::kind::InputKind;
 pub use crate::keys::findings::{Finding, Findings};
+use crate::keys::key::Key;
+use crate::keys::table::Table;
+use crate::keys::values::Value;
 use crate::output::kind::{Below, OutputKind};
 use crate::output::registry::OutputConfig;
 
 /// Everything that is wrong with a configuration as written, before [`Config::completed`].
 pub fn check(config: &Config) -> Vec<Finding> {
     let mut findings = Findings::default();
+    Value::check(config, &Place::default(), &mut findings);
     node(config, &mut findings);
     inputs(config, &mut findings);
     classes::check(config, &mut findings);
@@ -60,21 +64,13 @@ fn node(config: &Config, findings: &mut Findings) {
     }
     let limits = Place::section("limits");
     let (memory, record) = (config.limits.memory.0, config.limits.record_max.0);
-    if memory < Size::from_kib(64) {
-        findings.error(limits.to("memory"), "less than a node can work with: give at least 64KiB");
-    }
-    if record == Size::ZERO {
-        findings.error(limits.to("record_max"), "no record fits: give at least 1KiB");
-    } else if Size(record.0.saturating_mul(2)) > memory {
+    if Size(record.0.saturating_mul(2)) > memory {
         let text = format!(
             "records of {} need a memory of at least twice that, and it is {}: lower this or raise \
              limits.memory",
             config.limits.record_max, config.limits.memory
         );
         findings.error(limits.to("record_max"), text);
-    }
-    if config.limits.connections == 0 {
-        findings.error(limits.to("connections"), "nobody could connect: give at least 1");
     }
 }
 
@@ -111,14 +107,14 @@ fn inputs(config: &Config, findings: &mut Findings) {
         let place = Place::section("input").to(index);
         let given: Vec<&str> = input.kinds().map(InputKind::name).collect();
         input.kinds().for_each(|kind| kind.check(&place.to(kind.name()), findings));
-        let every = InputConfig::of_every_kind();
-        one_kind(&given, &all_of(every.kinds().map(InputKind::name)), &place, findings);
+        one_kind(&given, &all_of(&InputConfig::keys()), &place, findings);
     }
 }
 
-/// Kinds in words, of which one is to be given.
-fn all_of<'n>(names: impl Iterator<Item = &'n str>) -> String {
-    let kinds: Vec<String> = names.map(|name| format!("{name} = {{...}}")).collect();
+/// Those of the keys that are kinds, in words.
+fn all_of(keys: &[Key]) -> String {
+    let kinds = keys.iter().filter(|key| key.shape().table().is_some());
+    let kinds: Vec<String> = kinds.map(|kind| format!("{} = {{...}}", kind.name)).collect();
     let (last, others) = kinds.split_last().expect("there are kinds");
     format!("{} or {last}", others.join(", "))
 }
@@ -132,7 +128,7 @@ fn outputs(config: &Config, findings: &mut Findings) {
     for (index, output) in config.output.iter().enumerate() {
         let place = section.to(index);
         let given: Vec<&str> = output.kinds().map(OutputKind::name).collect();
-        one_kind(&given, &output_kinds(), &place, findings);
+        one_kind(&given, &all_of(&OutputConfig::keys()), &place, findings);
         output.kinds().for_each(|kind| kind.check(&place.to(kind.name()), findings));
         if let Some(name) = &output.name {
             name_is_good(name, place.to("name"), findings);
@@ -146,19 +142,7 @@ fn outputs(config: &Config, findings: &mut Findings) {
             let key = if output.name.is_some() { place.to("name") } else { place.clone() };
             findings.error(key, text);
         }
-        if output.unconfirmed_max == Some(0) {
-            findings.error(place.to("unconfirmed_max"), "nothing could be sent: give at least 1");
-        }
-        if output.rate.cap().is_some_and(|rate| rate.is_zero()) {
-            findings.error(place.to("rate"), "nothing could be sent: give a rate, or \"auto\"");
-        }
     }
-}
-
-/// What an output can be.
-fn output_kinds() -> String {
-    let every = OutputConfig::of_every_kind();
-    all_of(every.kinds().map(OutputKind::name))
 }
 
 /// Outputs that share an uplink must say the same about it.
@@ -192,17 +176,6 @@ fn uplinks(config: &Config, findings: &mut Findings) {
 
 /// No two listeners of one file on one address, and none on an address that another one covers.
 fn listeners(config: &Config, findings: &mut Findings) {
-    let http = &config.http;
-    for (key, period) in [
-        ("header_timeout", http.header_timeout),
-        ("keep_alive", http.keep_alive),
-        ("write_timeout", http.write_timeout),
-    ] {
-        if period.0.is_zero() {
-            let text = "no client is that fast: give at least \"1s\"";
-            findings.error(Place::section("http").to(key), text);
-        }
-    }
     let all = config.listening(FileKind::NodeAndProxy);
     for (index, listening) in all.iter().enumerate() {
         let Some(before) = all[..index].iter().find(|before| before.excludes(listening)) else {

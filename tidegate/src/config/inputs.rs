@@ -1,43 +1,32 @@
 //! The `[[input]]` tables of the configuration, and every kind that an input can be.
 //!
 //! A new kind is a file in this folder with its keys and what they mean, a folder in `input/` with its driver, and here
-//! a module, a field and a line in each of the two lists.
+//! a module, a key and a line in the list.
 
 mod link;
 mod mqtt;
 mod mqtt_client;
 mod replay;
 
-use serde::Deserialize;
-
 use super::{LinkInputConfig, MqttClientConfig, MqttInputConfig, ReplayConfig};
 use crate::input::kind::InputKind;
+use crate::keys::table::keys;
 
-/// `[[input]]`: exactly one of its kinds.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct InputConfig {
-    /// A listener for MQTT 3.1.1 and 5 clients.
-    pub mqtt: Option<MqttInputConfig>,
-    /// A client of an existing broker.
-    pub mqtt_client: Option<MqttClientConfig>,
-    /// Other nodes, by links.
-    pub link: Option<LinkInputConfig>,
-    /// A file that is played.
-    pub replay: Option<ReplayConfig>,
+keys! {
+    /// `[[input]]`: exactly one of its kinds.
+    pub struct InputConfig {
+        /// Clients of MQTT 3.1.1 and 5, which publish and subscribe (docs/BROKER.md).
+        pub mqtt: Option<MqttInputConfig>; standing(),
+        /// The topics of an existing broker, as a client of it.
+        pub mqtt_client: Option<MqttClientConfig>,
+        /// Other nodes of Tidegate, by several paths each: they have a link output.
+        pub link: Option<LinkInputConfig>,
+        /// A file that is played as if its records came now.
+        pub replay: Option<ReplayConfig>,
+    }
 }
 
 impl InputConfig {
-    /// An input of every kind, each with its defaults.
-    pub fn of_every_kind() -> InputConfig {
-        InputConfig {
-            mqtt: Some(MqttInputConfig::default()),
-            mqtt_client: Some(MqttClientConfig::default()),
-            link: Some(LinkInputConfig::default()),
-            replay: Some(ReplayConfig::default()),
-        }
-    }
-
     /// Every kind that is given; a right input has one.
     pub fn kinds(&self) -> impl Iterator<Item = &dyn InputKind> {
         [given(&self.mqtt), given(&self.mqtt_client), given(&self.link), given(&self.replay)]
@@ -57,18 +46,17 @@ fn given<K: InputKind>(keys: &Option<K>) -> Option<&dyn InputKind> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
+    use crate::config::read;
+    use crate::keys::table::Table;
 
     #[test]
-    fn the_lists_name_every_kind_that_a_file_may_give() {
-        let every = InputConfig::of_every_kind();
-        let names: Vec<&str> = every.kinds().map(InputKind::name).collect();
-        // What the derived parser knows: a key that is none is answered by all that are.
-        let error = serde_json::from_value::<InputConfig>(Value::from_iter([("none", 1)]));
-        let told = error.unwrap_err().to_string();
-        let known: Vec<&str> = told.split('`').skip(3).step_by(2).collect();
-        assert_eq!(names, known, "{told}");
+    fn every_kind_is_listed() {
+        for kind in InputConfig::keys() {
+            let text = format!("[[input]]\n{} = {{}}\n", kind.name);
+            let config = read(&text).config;
+            let given: Vec<&str> = config.input[0].kinds().map(InputKind::name).collect();
+            assert_eq!(given, [kind.name]);
+        }
     }
 }

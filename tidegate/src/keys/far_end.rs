@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use super::findings::Findings;
 use super::places::Place;
-use super::reference::File;
 use super::url::{Scheme, Url};
 use crate::support::tls::{self, ClientFiles, ClientTls};
 
@@ -95,16 +94,4 @@ impl<'a> FarEnd<'a> {
             }
         }
     }
-}
-
-/// Explains the keys of TLS towards the far end of a `kind`.
-pub(crate) fn explain_tls(file: &mut File, kind: &str) {
-    let mut note = |key: &str, value, help| file.note(&format!("{kind}.{key}"), value, help);
-    note(
-        "ca",
-        "\"ca.pem\"",
-        "With TLS: authorities of the far end's certificate. Default: those that this system trusts.",
-    );
-    note("certificate", "\"gate.pem\"", "A certificate of our own, where the far end wants one.");
-    note("key", "\"gate.key\"", "Its private key.");
 }

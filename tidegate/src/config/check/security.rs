@@ -27,15 +27,6 @@ pub(in crate::config) fn listener(mqtt: &MqttInputConfig, place: &Place, finding
         let text = "a keepalive has at least \"1s\" and at most \"65535s\"";
         findings.error(place.to("keepalive_max"), text);
     }
-    for (key, given) in [
-        ("connect_timeout", mqtt.connect_timeout),
-        ("packet_timeout", mqtt.packet_timeout),
-        ("write_timeout", mqtt.write_timeout),
-    ] {
-        if given.is_some_and(|given| given.0.is_zero()) {
-            findings.error(place.to(key), "nothing is that fast: give at least \"1s\"");
-        }
-    }
     let Some(allow) = &mqtt.allow else { return };
     let section = place.to("allow");
     if allow.is_empty() || allow.len() > ALLOW_MAX {

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 
-use crate::config::{ReplayConfig, ReplayFormat};
+use crate::config::{ReplayConfig, ReplayFormat, SPEED};
 use crate::input::kind::{Driver, InputKind, Surroundings};
 use crate::input::replay::{Format, KeyTemplate, Pace, Payload, ReplayFile, ReplayOptions, Rules};
 use crate::keys::findings::Findings;
@@ -32,13 +32,6 @@ impl InputKind for ReplayConfig {
             let text = format!("{topic:?} is no topic: it has no + or # and is not empty");
             findings.error(place.to("topic"), text);
         }
-        for (key, number) in
-            [("speed", self.speed), ("records_per_second", self.records_per_second)]
-        {
-            if number.is_some_and(|number| !(number.is_finite() && number > 0.0)) {
-                findings.error(place.to(key), "must be larger than 0");
-            }
-        }
         if self.speed.is_some() && self.records_per_second.is_some() {
             let text = "speed is given too: keep one of the two";
             findings.error(place.to("records_per_second"), text);
@@ -58,7 +51,7 @@ impl InputKind for ReplayConfig {
         let rules = Rules { format, key, time: self.time.clone(), payload: Payload::default() };
         let pace = match self.records_per_second {
             Some(rate) => Pace::Even { rate },
-            None => Pace::Recorded { speed: self.speed.unwrap_or(1.0) },
+            None => Pace::Recorded { speed: self.speed.unwrap_or(SPEED) },
         };
         let files = vec![ReplayFile { path: path.clone(), rules }];
         let options = ReplayOptions::new(&name, files);

@@ -4,21 +4,19 @@ use std::fmt::Write;
 
 /// What becomes of samples, which no node has by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Samples {
+pub(super) enum Samples {
     /// They stand as all other lines do.
     InForce,
     /// They stand behind a `#`.
     Commented,
 }
 
-/// A value between quotes.
-pub fn quoted(value: impl std::fmt::Display) -> String {
-    format!("\"{value}\"")
-}
+/// Longest line of explanation.
+const WIDTH: usize = 110;
 
 /// The file in the making.
 #[derive(Debug)]
-pub struct File {
+pub(super) struct File {
     text: String,
     notes: usize,
     samples: Samples,
@@ -28,24 +26,35 @@ pub struct File {
 
 impl File {
     /// An empty one.
-    pub fn new(samples: Samples) -> File {
+    pub(super) fn new(samples: Samples) -> File {
         File { text: String::new(), notes: 0, samples, is_sample: false }
     }
 
     /// How many keys stand out of force.
-    pub fn notes(&self) -> usize {
+    #[cfg(test)]
+    pub(super) fn notes(&self) -> usize {
         self.notes
     }
 
     /// All of it.
-    pub fn text(self) -> String {
+    pub(super) fn text(self) -> String {
         self.text
     }
 
-    /// Lines of explanation.
-    pub fn prose(&mut self, text: &str) {
+    /// Lines of explanation, broken where they are long.
+    pub(super) fn prose(&mut self, text: &str) {
         for line in text.lines().filter(|line| !line.is_empty()) {
-            let _ = writeln!(self.text, "# {line}");
+            let indent = if line.starts_with(' ') { "    " } else { "" };
+            let mut shown = String::from("#");
+            for word in line.split(' ') {
+                if shown.chars().count() + 1 + word.chars().count() > WIDTH {
+                    let _ = writeln!(self.text, "{shown}");
+                    shown = format!("#{indent}");
+                }
+                shown.push(' ');
+                shown.push_str(word);
+            }
+            let _ = writeln!(self.text, "{shown}");
         }
     }
 
@@ -56,46 +65,46 @@ impl File {
     }
 
     /// A section that every node has.
-    pub fn standing(&mut self, header: &str, help: &str) {
+    pub(super) fn standing(&mut self, header: &str, help: &str) {
         self.is_sample = false;
         self.head("", header, help);
     }
 
     /// A section that a node has where its file says so.
-    pub fn section(&mut self, header: &str, help: &str) {
+    pub(super) fn section(&mut self, header: &str, help: &str) {
         self.is_sample = self.samples == Samples::Commented;
         let mark = if self.is_sample { "#" } else { "" };
         self.head(mark, header, help);
     }
 
     /// A section that cannot stand beside the others.
-    pub fn commented_section(&mut self, header: &str, help: &str) {
+    pub(super) fn commented_section(&mut self, header: &str, help: &str) {
         self.is_sample = self.samples == Samples::Commented;
         let mark = self.comment();
         self.head(mark, header, help);
     }
 
     /// A table inside a section; its keys are dotted.
-    pub fn table(&mut self, name: &str, help: &str) {
+    pub(super) fn table(&mut self, name: &str, help: &str) {
         let _ = writeln!(self.text, "# --- {name}: {help}");
     }
 
     /// A key with its default, or with a sample where it has none.
-    pub fn key(&mut self, name: &str, value: &str, help: &str) {
+    pub(super) fn key(&mut self, name: &str, value: &str, help: &str) {
         self.prose(help);
         let mark = if self.is_sample { "#" } else { "" };
         let _ = writeln!(self.text, "{mark}{name} = {value}");
     }
 
     /// A key of a standing section with a value that is a sample.
-    pub fn example(&mut self, name: &str, value: &str, help: &str) {
+    pub(super) fn example(&mut self, name: &str, value: &str, help: &str) {
         self.prose(help);
         let mark = if self.samples == Samples::Commented { "#" } else { "" };
         let _ = writeln!(self.text, "{mark}{name} = {value}");
     }
 
     /// A key that cannot stand beside the others, or has no default.
-    pub fn note(&mut self, name: &str, value: &str, help: &str) {
+    pub(super) fn note(&mut self, name: &str, value: &str, help: &str) {
         self.notes += 1;
         self.prose(help);
         let mark = self.comment();
