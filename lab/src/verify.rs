@@ -88,19 +88,6 @@ enum Outcome {
     Nothing(String),
 }
 
-impl Kept {
-    /// What the run left out, in its own words.
-    fn skipped(&self) -> Option<&str> {
-        self.text.iter().map(String::as_str).find(|line| line.starts_with("skipped: "))
-    }
-
-    /// Whether a figure is absent because the run left something out.
-    fn lacks(&self, name: &str) -> bool {
-        let is_there = self.summary.figures.iter().any(|figure| figure.name == name);
-        !is_there && self.skipped().is_some()
-    }
-}
-
 /// Runs them, one after the other; results of each are kept in the archive as if it had been run by itself. `None` where
 /// they were only listed.
 pub(crate) fn run(options: &Options, results: &Path) -> anyhow::Result<Option<Findings>> {

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use clap::Parser;
 use tidegate_lab::sim;
 use tidegate_lab::world::{Delivered, World};
 
@@ -16,7 +15,7 @@ fn text(name: &str) -> String {
 }
 
 fn options(words: &[&str]) -> sim::Options {
-    sim::Options::try_parse_from(std::iter::once("sim").chain(words.iter().copied())).unwrap()
+    sim::Options::parse(words).unwrap()
 }
 
 /// Why virtual time does not play a world.

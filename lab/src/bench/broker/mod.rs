@@ -5,8 +5,6 @@
 //! the whole broker. Delay: the same shapes at a steady rate, from just before the write to just after the
 //! read. Contestants take turns; medians are printed.
 
-pub(super) mod subscriber;
-
 use std::io::{self, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -16,13 +14,13 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use tidegate_testbed::free_address;
 
-use self::subscriber::Subscriber;
-use super::ingest::server::Server;
 use super::median;
 use crate::load::raw;
+use crate::load::subscriber::Subscriber;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
 use crate::report::{Figure, Findings, figure};
+use crate::rig::server::Server;
 use crate::rig::versions::Program;
 
 /// Payload of every message.
@@ -264,7 +262,7 @@ fn subscribe(
 ) -> io::Result<Vec<Subscriber>> {
     let name = |number| format!("subscriber-{number}");
     (0..shape.subscribers)
-        .map(|number| Subscriber::start(server.address, &name(number), qos, origin))
+        .map(|number| Subscriber::to(server.address, &name(number), "bench/#", qos, origin))
         .collect()
 }
 

@@ -8,11 +8,11 @@ use std::time::Instant;
 
 use tidegate_testbed::free_address;
 
-use super::server::Server;
 use super::{Options, PAYLOAD, PUBLISHERS, median};
 use crate::load::raw;
 use crate::progress::Progress;
 use crate::report::{Figure, figure};
+use crate::rig::server::Server;
 use crate::rig::versions::Program;
 
 /// Topics of one level: NATS has topics of its own below others.

@@ -14,9 +14,10 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::Options;
-use super::server::{Contestant, Server, Work};
+use super::server::{self, Contestant, Work};
 use crate::load::raw;
 use crate::net::scratch::Scratch;
+use crate::rig::server::Server;
 
 /// Resident memory of a process, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +64,7 @@ impl Keys {
 }
 
 pub(super) fn plain(contestant: Contestant, options: &Options) -> io::Result<Held> {
-    let server = Server::start(contestant, Work::Discard, free_address(), &options.tidegate, None)?;
+    let server = server::start(contestant, Work::Discard, free_address(), &options.tidegate, None)?;
     hold(&server, options.connections, |name| raw::log_in(server.address, name))
 }
 
@@ -71,7 +72,7 @@ pub(super) fn over_tls(contestant: Contestant, options: &Options) -> io::Result<
     let keys = Keys::new(&options.tidegate)?;
     let trust = keys.trust()?;
     let (sink, tidegate) = (free_address(), &options.tidegate);
-    let server = Server::start(contestant, Work::Discard, sink, tidegate, Some(&keys))?;
+    let server = server::start(contestant, Work::Discard, sink, tidegate, Some(&keys))?;
     hold(&server, options.connections, |name| {
         let tcp = TcpStream::connect(server.address)?;
         let host = ServerName::from(server.address.ip());

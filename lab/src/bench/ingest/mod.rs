@@ -6,7 +6,7 @@
 mod consumer;
 mod durable;
 pub(super) mod idle;
-pub(super) mod server;
+mod server;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use clap::Args;
 
 use self::consumer::Consumer;
 use self::idle::Held;
-use self::server::{Contestant, Server, Work};
+use self::server::{Contestant, Work};
 use super::median;
 use crate::load::raw;
 use crate::net::spinner::Spinners;
@@ -117,7 +117,7 @@ fn measure(
     options: &Options,
 ) -> io::Result<(f64, f64)> {
     let sink = Consumer::listen()?;
-    let server = Server::start(contestant, work, sink.address, &options.tidegate, None)?;
+    let server = server::start(contestant, work, sink.address, &options.tidegate, None)?;
     let consumer = match (work, contestant) {
         (Work::Discard, _) => None,
         (Work::Forward, Contestant::Tidegate) => Some(sink),

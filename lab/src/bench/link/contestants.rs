@@ -7,10 +7,8 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::time::Instant;
 
-use super::receive::ReceiveRecords;
-use super::send::SendRecords;
-use super::socket::Kind;
 use super::{Load, PATHS};
+use crate::load::records::{Kind, ReceiveRecords, SendRecords};
 use crate::load::stamp::wall_ns;
 use crate::load::{Job, READY};
 use crate::net::process::Process;

@@ -5,10 +5,6 @@
 //! 130. Heavy loss is 10, 10 and 5 %, light a tenth of that, behind the bottleneck of the way there.
 
 mod contestants;
-mod receive;
-mod record;
-mod send;
-mod socket;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,6 +16,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::median;
 use crate::link::Change;
+use crate::load::records::{Seen, Sent};
 use crate::net::pump::Way;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
@@ -28,8 +25,6 @@ use crate::report::{Figure, Findings, figure};
 use crate::world::World;
 
 pub(crate) use contestants::Contestant;
-pub(crate) use receive::{ReceiveRecords, Seen};
-pub(crate) use send::{SendRecords, Sent};
 
 use contestants::Rig;
 

@@ -19,12 +19,12 @@ use clap::Args;
 use tidegate_testbed::free_address;
 
 use self::client::{Arrival, Publisher, Subscriber, Version};
-use super::ingest::server::Server;
 use super::median;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
 use crate::report::{Findings, figure};
+use crate::rig::server::Server;
 
 /// Before the first move and after the last one.
 const AROUND: Duration = Duration::from_secs(1);
