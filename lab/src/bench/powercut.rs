@@ -11,10 +11,12 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
+
+use super::insist::{self, DRAIN, Outcome, SIZE};
 
 use crate::load::mqtt::Version;
-use crate::load::{Account, Book, Consume, Insist, Job, Source};
+use crate::load::{Book, Consume, Job, Source};
 use crate::net;
 use crate::net::namespace::{Link, Side};
 use crate::net::process::Process;
@@ -22,17 +24,11 @@ use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
 use crate::report::{Findings, figure};
-use crate::rig::brokers::{self, MQTT_PORT, lab};
+use crate::rig::brokers::{self, MQTT_PORT};
 use crate::rig::{self, CONNECT};
 
-/// Publishers, each a stream.
-const PUBLISHERS: u32 = 4;
-/// Payload of a record, bytes.
-const SIZE: usize = 256;
 /// Size of the file system, bytes.
 const DISK: u64 = 512 << 20;
-/// Time for what still waits after the last acknowledgement.
-const DRAIN: Duration = Duration::from_secs(60);
 /// Lives of the node, milliseconds.
 const LIVES: std::ops::Range<u32> = 1500..4000;
 
@@ -87,7 +83,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
                 continue;
             }
         };
-        let Outcome { accepted, arrived, lost, duplicates } = outcome;
+        let Outcome { accepted, arrived, lost, duplicates, .. } = outcome;
         if lost > 0 {
             found.broken.push(format!("{name}: {lost} acknowledged records were lost"));
         }
@@ -95,16 +91,13 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
         found.lines.push(format!(
             "{name:<6}{cuts:>6}{accepted:>10}{arrived:>10}{lost:>8}{duplicates:>12}"
         ));
-        found.figures.push(figure(
-            &format!("power_cut_{name}_lost_accepted"),
-            lost as f64,
-            "records",
-        ));
-        found.figures.push(figure(
-            &format!("power_cut_{name}_accepted"),
-            accepted as f64,
-            "records",
-        ));
+        for (what, count) in [("lost_accepted", lost), ("accepted", accepted)] {
+            found.figures.push(figure(
+                &format!("power_cut_{name}_{what}"),
+                count as f64,
+                "records",
+            ));
+        }
     }
     Ok(found)
 }
@@ -116,23 +109,8 @@ impl Options {
     }
 
     fn publishers(&self, link: &Link) -> anyhow::Result<Vec<Process>> {
-        let per_second = (self.per_second / PUBLISHERS).max(1);
-        let records = u64::from(per_second) * self.load().as_secs();
-        let mut publishers = Vec::new();
-        for place in 0..PUBLISHERS {
-            let insist = Insist {
-                address: rig::edge_listener(),
-                version: Version::V5,
-                name: format!("p{place}"),
-                size: SIZE,
-                per_second,
-                records,
-            };
-            let mut command = lab(link, Side::Edge)?;
-            Job::Insist(insist).add_to(&mut command);
-            publishers.push(Process::start("publisher", command)?);
-        }
-        Ok(publishers)
+        let records = u64::from(self.per_second) * self.load().as_secs();
+        insist::publishers(link, "p", Version::V5, SIZE, self.per_second, records)
     }
 }
 
@@ -194,13 +172,6 @@ impl Output {
     }
 }
 
-struct Outcome {
-    accepted: u64,
-    arrived: u64,
-    lost: u64,
-    duplicates: u64,
-}
-
 async fn one(output: Output, options: &Options) -> anyhow::Result<Outcome> {
     let (link, scratch) = (Link::new()?, Scratch::new()?);
     let _cloud = output.start_cloud(&link, &scratch).await?.map(Process::quietly);
@@ -231,29 +202,17 @@ async fn one(output: Output, options: &Options) -> anyhow::Result<Outcome> {
             disk.replace()?;
         }
         let last = output.node(&link, &scratch, &disk).await?.quietly();
-        let mut promised = Vec::new();
-        for mut publisher in publishers.take().into_iter().flatten() {
-            let line = publisher.line().await;
-            let told = || format!("a publisher ended:\n{}", publisher.last_lines());
-            promised.push(line.with_context(told)?);
-        }
-        anyhow::Ok((last, promised))
+        anyhow::Ok((last, insist::promised(publishers.take().unwrap_or_default()).await?))
     };
     let (_last, promised) = match &mut consumer {
         Some(consumer) => book.during(consumer, lives).await?,
         None => lives.await?,
     };
-    for line in promised {
-        book.promise(&line)?;
-    }
     let mut consumer = match consumer {
         Some(consumer) => consumer,
         None => rig::client(&link, consume(&disk)).await?,
     };
-    let Account { accepted, .. } = book.account("");
-    book.keep(&mut consumer, Instant::now() + DRAIN, accepted).await?;
-    let (arrived, duplicates, lost) = (book.got(), book.duplicates(), book.account("").lost);
-    Ok(Outcome { accepted, arrived, lost, duplicates })
+    insist::close(book, promised, &mut consumer).await
 }
 
 /// A file system in a file.

@@ -3,14 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use tidegate_lab_papers::bench::{adapt, frames, model, placelive, rungs, sensitivity};
+use tidegate_lab_papers::bench::{
+    adapt, frames, model, orchestrator, placelive, rungs, sensitivity,
+};
 use tidegate_lab_papers::sim::adapt::hls;
 use tidegate_lab_papers::{janus, recorded};
 
 use super::{spool, until_interrupted};
 use crate::bench::{
-    backlog, broker, core, fleet, hol, hostile, ingest, kill9, link, load, moves, orchestrator,
-    overhead, powercut, sidecar, world,
+    backlog, broker, core, fleet, hol, hostile, ingest, kill9, link, load, moves, overhead,
+    powercut, sidecar, world,
 };
 use crate::report::Findings;
 use crate::rig::{self, versions::Program};

@@ -19,7 +19,7 @@ use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::report::{Findings, figure};
 use crate::rig;
-use crate::rig::brokers::{self, lab};
+use crate::rig::brokers;
 use audit::{Audit, stream_of};
 
 /// Alarms a second: ten machines of the kind that the set is from.
@@ -89,9 +89,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
         patience: seconds + drain,
         ..Publish::default()
     };
-    let mut command = lab(&link, Side::Edge)?;
-    Job::Publish(publish).add_to(&mut command);
-    let publisher = Process::start("publisher", command)?;
+    let publisher = rig::started(&link, Side::Edge, "publisher", &Job::Publish(publish))?;
     let mut audits: Vec<Audit> = sets.into_iter().map(Audit::new).collect();
     let within = Duration::from_secs((seconds + drain).into());
     let end_ns = wall_ns() + u64::from(seconds) * 1_000_000_000;

@@ -79,7 +79,7 @@ pub const SCENARIOS: [Scenario; 26] = [
     scenario("link-ablation", "Every scheduler and predictor of paths, difference by difference", SEEDS, |_, asked| Ok(fd_mvqs::ablation(&asked.seeds(30)))),
     scenario("link-paper", "FD-MVQS's Table 1 and Fig. 6 to 11", SEEDS, |_, asked| Ok(fd_mvqs::paper(&asked.seeds(3)))),
     scenario("link-fairness", "One to three paths through one bottleneck beside CUBIC and BBR", SEEDS, |_, asked| Ok(links::fairness(asked.seeds(5)))),
-    of_data("net/pam2025_3carrier_ping", scenario("link-carriers", "Small records over three recorded carriers", &["seed", "seeds", "data"], |_, asked| links::carriers(&asked.given.data, asked.seeds(5)))),
+    of_data("net/pam2025_3carrier_ping", scenario("link-carriers", "Small records over three recorded carriers", &["seed", "seeds", "data"], |_, asked| fd_mvqs::carriers(&asked.given.data, asked.seeds(5)))),
     of_data("vision", scenario("frames-traces", "Cameras over recorded channels, beside one that knows them", &["seed", "data"], |_, asked| frames::run(&asked.given.data, asked.seed()))),
     scenario("frames-step", "A camera whose channel falls from 40 to 4 Mbit/s and rises", &["trace"], |_, asked| frames::step(asked.given.trace)),
     of_data("stream_benchmark", scenario("adapt-yahoo", "The Yahoo streaming benchmark in a burst, shed by scripts", &["data"], |_, asked| yahoo::run(&asked.given.data))),

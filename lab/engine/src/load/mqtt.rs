@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 pub use self::welcome::welcome;
+use super::raw::{self, push_text};
 
 const SESSION_EXPIRY: u8 = 0x11;
 const USER_PROPERTY: u8 = 0x26;
@@ -69,10 +70,10 @@ impl<'a> Hello<'a> {
         Hello { client, version: Version::V5, is_lasting: false }
     }
 
-    fn body(self) -> BytesMut {
+    fn body(self) -> Vec<u8> {
         let Hello { client, version, is_lasting } = self;
-        let mut body = BytesMut::new();
-        put_text(&mut body, "MQTT");
+        let mut body = Vec::new();
+        push_text(&mut body, "MQTT");
         body.put_u8(if version == Version::V5 { 5 } else { 4 });
         body.put_slice(&[if is_lasting { 0 } else { 0x02 }, 0, 0]);
         match (version, is_lasting) {
@@ -83,7 +84,7 @@ impl<'a> Hello<'a> {
                 body.put_u32(u32::MAX);
             }
         }
-        put_text(&mut body, client);
+        push_text(&mut body, client);
         body
     }
 }
@@ -121,31 +122,30 @@ impl Writer {
         properties: &[(&str, &str)],
         payload: &[u8],
     ) -> std::io::Result<()> {
-        let mut encoded = BytesMut::new();
+        let mut encoded = Vec::new();
         for (name, value) in properties {
-            encoded.put_u8(USER_PROPERTY);
-            put_text(&mut encoded, name);
-            put_text(&mut encoded, value);
+            encoded.push(USER_PROPERTY);
+            push_text(&mut encoded, name);
+            push_text(&mut encoded, value);
         }
-        let mut body = BytesMut::with_capacity(payload.len() + topic.len() + encoded.len() + 16);
-        put_text(&mut body, topic);
+        let mut body = Vec::with_capacity(payload.len() + topic.len() + encoded.len() + 16);
+        push_text(&mut body, topic);
         body.put_u16(id);
         if self.version == Version::V5 {
-            put_length(&mut body, encoded.len());
-            body.put_slice(&encoded);
+            raw::push_length(&mut body, encoded.len());
+            body.extend(encoded);
         }
-        body.put_slice(payload);
+        body.extend(payload);
         self.send(0x32, &body).await
     }
 
     /// Subscribes at QoS 1; [`Packet::Subscribed`] answers.
     pub async fn subscribe(&mut self, filter: &str) -> std::io::Result<()> {
-        let mut body = BytesMut::new();
-        body.put_u16(1);
+        let mut body = vec![0, 1];
         if self.version == Version::V5 {
-            body.put_u8(0); // no properties
+            body.push(0); // no properties
         }
-        put_text(&mut body, filter);
+        push_text(&mut body, filter);
         body.put_u8(1);
         self.send(0x82, &body).await
     }
@@ -159,11 +159,7 @@ impl Writer {
     }
 
     async fn send(&mut self, kind: u8, body: &[u8]) -> std::io::Result<()> {
-        let mut packet = BytesMut::with_capacity(body.len() + 5);
-        packet.put_u8(kind);
-        put_length(&mut packet, body.len());
-        packet.put_slice(body);
-        self.socket.write_all(&packet).await
+        self.socket.write_all(&raw::packet(kind, body)).await
     }
 }
 
@@ -326,23 +322,6 @@ fn take_length(bytes: &mut impl Buf) -> anyhow::Result<Option<usize>> {
     bail!("a length of more than four bytes");
 }
 
-fn put_length(buffer: &mut BytesMut, mut length: usize) {
-    loop {
-        let byte = (length & 0x7f) as u8;
-        length >>= 7;
-        buffer.put_u8(if length == 0 { byte } else { byte | 0x80 });
-        if length == 0 {
-            break;
-        }
-    }
-}
-
-/// Texts of ours are short; a longer one than MQTT can carry is a mistake.
-fn put_text(buffer: &mut BytesMut, text: &str) {
-    buffer.put_u16(u16::try_from(text.len()).expect("a text of ours is short"));
-    buffer.put_slice(text.as_bytes());
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -351,10 +330,10 @@ mod tests {
     fn lengths_of_the_standard() {
         // MQTT 5.0, table 1-1
         for (length, bytes) in [(127, 1), (128, 2), (16_383, 2), (16_384, 3), (2_097_152, 4)] {
-            let mut buffer = BytesMut::new();
-            put_length(&mut buffer, length);
+            let mut buffer = Vec::new();
+            raw::push_length(&mut buffer, length);
             assert_eq!(buffer.len(), bytes);
-            assert_eq!(take_length(&mut buffer).unwrap(), Some(length));
+            assert_eq!(take_length(&mut &buffer[..]).unwrap(), Some(length));
         }
         assert!(take_length(&mut &[0xff, 0xff, 0xff, 0xff][..]).is_err());
         assert_eq!(take_length(&mut &[0xff][..]).unwrap(), None);

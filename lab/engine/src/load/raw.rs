@@ -48,18 +48,23 @@ pub fn push_text(body: &mut Vec<u8>, text: &str) {
 
 /// A packet: its first byte, the length of its body, its body.
 pub fn packet(first: u8, body: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![first];
-    let mut left = body.len();
+    let mut bytes = Vec::with_capacity(body.len() + 5);
+    bytes.push(first);
+    push_length(&mut bytes, body.len());
+    bytes.extend(body);
+    bytes
+}
+
+/// A variable byte integer.
+pub fn push_length(bytes: &mut Vec<u8>, mut left: usize) {
     loop {
         let digit = (left % 128) as u8;
         left /= 128;
         bytes.push(if left > 0 { digit | 0x80 } else { digit });
         if left == 0 {
-            break;
+            return;
         }
     }
-    bytes.extend(body);
-    bytes
 }
 
 /// Splits a byte stream into packets: (first byte, body).
@@ -82,24 +87,109 @@ impl Splitter {
     /// The next whole packet.
     pub fn take(&mut self) -> Option<(u8, &[u8])> {
         let bytes = &self.bytes[self.start..];
-        let first = *bytes.first()?;
-        let (mut length, mut shift, mut place) = (0usize, 0, 1);
-        loop {
-            let digit = *bytes.get(place)?;
-            length |= usize::from(digit & 0x7f) << shift;
-            (shift, place) = (shift + 7, place + 1);
-            if digit & 0x80 == 0 {
-                break;
-            }
-        }
-        let end = place + length;
+        let (first, rest) = bytes.split_first()?;
+        let (length, digits) = length_in(rest)?;
+        let (place, end) = (1 + digits, 1 + digits + length);
         if bytes.len() < end {
             return None;
         }
         let body = self.start + place;
         self.start += end;
-        Some((first, &self.bytes[body..self.start]))
+        Some((*first, &self.bytes[body..self.start]))
     }
+}
+
+/// Hands over each packet until the connection ends; what is added to the answers is written after each read.
+pub fn hear(
+    mut stream: TcpStream,
+    mut each: impl FnMut(u8, &[u8], &mut Vec<u8>),
+) -> io::Result<()> {
+    let (mut splitter, mut buffer, mut answers) =
+        (Splitter::default(), vec![0; 256 * 1024], Vec::new());
+    loop {
+        let length = stream.read(&mut buffer)?;
+        if length == 0 {
+            return Ok(());
+        }
+        splitter.push(&buffer[..length]);
+        while let Some((first, body)) = splitter.take() {
+            each(first, body, &mut answers);
+        }
+        stream.write_all(&answers)?;
+        answers.clear();
+    }
+}
+
+/// The payload of a PUBLISH, in MQTT 5 behind its properties, whose PUBACK is added to the answers; `None` where it is
+/// no PUBLISH.
+pub fn payload<'a>(
+    first: u8,
+    body: &'a [u8],
+    has_properties: bool,
+    answers: &mut Vec<u8>,
+) -> Option<&'a [u8]> {
+    let (length, rest) = body.split_first_chunk::<2>().filter(|_| first >> 4 == 3)?;
+    let mut rest = rest.get(usize::from(u16::from_be_bytes(*length))..)?;
+    if first & 0x06 != 0 {
+        let (id, after) = rest.split_first_chunk::<2>()?;
+        answers.extend([0x40, 2, id[0], id[1]]);
+        rest = after;
+    }
+    if has_properties {
+        let (size, place) = length_in(rest)?;
+        rest = rest.get(place + size..)?;
+    }
+    Some(rest)
+}
+
+/// A variable byte integer, and how many bytes it takes; `None` while it is not complete.
+fn length_in(bytes: &[u8]) -> Option<(usize, usize)> {
+    let mut length = 0;
+    for (place, digit) in bytes.iter().enumerate().take(4) {
+        length |= usize::from(digit & 0x7f) << (7 * place);
+        if digit & 0x80 == 0 {
+            return Some((length, place + 1));
+        }
+    }
+    None
+}
+
+/// Serves a publisher as a broker that forgets all: `took` gets the payload of each PUBLISH.
+pub fn serve(stream: TcpStream, mut took: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut is_new = false;
+    stream.set_nodelay(true)?;
+    hear(stream, |first, body, answers| match first >> 4 {
+        1 => {
+            is_new = body.get(6) == Some(&5);
+            answers.extend(if is_new { &[0x20, 3, 0, 0, 0][..] } else { &[0x20, 2, 0, 0] });
+        }
+        12 => answers.extend([0xd0, 0]),
+        _ => payload(first, body, is_new, answers).into_iter().for_each(&mut took),
+    })
+}
+
+/// Publishes `each` records by so many clients at once, each to a topic of its own, as [`saturate`] does.
+pub fn saturate_by(
+    address: SocketAddr,
+    publishers: u64,
+    topic: &str,
+    qos: u8,
+    payload: &[u8],
+    each: u64,
+) -> io::Result<()> {
+    at_once(publishers, |number| {
+        let mut stream = log_in(address, &format!("publisher-{number}"))?;
+        saturate(&mut stream, &format!("{topic}{number}"), qos, payload, each)
+    })
+}
+
+/// Does something with the numbers from 0 on, each in a thread.
+pub fn at_once(count: u64, work: impl Fn(u64) -> io::Result<()> + Sync) -> io::Result<()> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let all: Vec<_> = (0..count).map(|number| scope.spawn(move || work(number))).collect();
+        all.into_iter().try_for_each(|one| one.join().expect("a publisher does not panic"))
+    })
 }
 
 /// Opens a connection and logs in.
@@ -207,5 +297,16 @@ mod tests {
             }
             assert_eq!(seen, [(0x32, 307), (0x10, 13)], "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn the_payload_stands_behind_the_id_and_the_properties() {
+        let mut answers = Vec::new();
+        let body = b"\x00\x01t\x01\x02\x02\x01\x01payload";
+        assert_eq!(payload(0x32, body, true, &mut answers), Some(&b"payload"[..]));
+        assert_eq!(payload(0x30, b"\x00\x01tx", false, &mut answers), Some(&b"x"[..]));
+        assert_eq!(answers, [0x40, 2, 1, 2]);
+        assert_eq!(payload(0x32, &body[..4], true, &mut answers), None);
+        assert_eq!(payload(0x40, &body[..4], true, &mut answers), None);
     }
 }

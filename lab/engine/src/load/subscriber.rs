@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::load::raw::{self, Splitter};
+use crate::load::raw;
 
 /// A silence after which what is missing counts as lost.
 const QUIET: Duration = Duration::from_secs(2);
@@ -41,23 +41,24 @@ impl Subscriber {
         stream.set_read_timeout(None)?;
         let (count, lives) = (Arc::<AtomicU64>::default(), Arc::<Mutex<Vec<_>>>::default());
         let (reader, counter, noted) = (stream.try_clone()?, count.clone(), lives.clone());
-        thread::spawn(move || consume(reader, origin, &counter, &noted));
+        thread::spawn(move || {
+            raw::hear(reader, |first, body, answers| {
+                let Some(payload) = raw::payload(first, body, false, answers) else { return };
+                let now = origin.elapsed().as_nanos() as u64;
+                let time = payload.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+                if time > 0 {
+                    let mut lives = noted.lock().unwrap_or_else(PoisonError::into_inner);
+                    lives.push((time, now.saturating_sub(time)));
+                }
+                counter.fetch_add(1, Ordering::Relaxed);
+            })
+        });
         Ok(Subscriber { stream, count, lives })
     }
 
     /// How many of so many came, in the end.
     pub fn wait_for(&self, messages: u64) -> u64 {
-        let mut last = (0, Instant::now());
-        loop {
-            let count = self.count.load(Ordering::Relaxed);
-            if count != last.0 {
-                last = (count, Instant::now());
-            }
-            if count >= messages || last.1.elapsed() > QUIET {
-                return count;
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
+        until_quiet(&self.count, messages)
     }
 
     /// Nanoseconds from the time in each payload to its arrival.
@@ -71,43 +72,17 @@ impl Subscriber {
     }
 }
 
-/// Reads, acknowledges and counts until the connection ends.
-fn consume(
-    mut stream: TcpStream,
-    origin: Instant,
-    count: &AtomicU64,
-    lives: &Mutex<Vec<(u64, u64)>>,
-) {
-    let mut splitter = Splitter::default();
-    let mut buffer = vec![0; 64 * 1024];
-    let (mut answer, mut noted) = (Vec::new(), Vec::new());
-    while let Ok(length) = stream.read(&mut buffer) {
-        if length == 0 {
-            return;
+/// How far a counter comes: to so many, or until it rests for [`QUIET`].
+pub fn until_quiet(count: &AtomicU64, all: u64) -> u64 {
+    let mut last = (0, Instant::now());
+    loop {
+        let count = count.load(Ordering::Relaxed);
+        if count != last.0 {
+            last = (count, Instant::now());
         }
-        let now = origin.elapsed().as_nanos() as u64;
-        splitter.push(&buffer[..length]);
-        let mut messages = 0;
-        while let Some((first, body)) = splitter.take() {
-            if first & 0xf0 != 0x30 {
-                continue;
-            }
-            messages += 1;
-            let mut payload = 2 + usize::from(u16::from_be_bytes([body[0], body[1]]));
-            if first & 0x06 != 0 {
-                answer.extend([0x40, 2, body[payload], body[payload + 1]]);
-                payload += 2;
-            }
-            let time = body[payload..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-            if time > 0 {
-                noted.push((time, now.saturating_sub(time)));
-            }
+        if count >= all || last.1.elapsed() > QUIET {
+            return count;
         }
-        lives.lock().unwrap_or_else(PoisonError::into_inner).append(&mut noted);
-        count.fetch_add(messages, Ordering::Relaxed);
-        if !answer.is_empty() && stream.write_all(&answer).is_err() {
-            return;
-        }
-        answer.clear();
+        thread::sleep(Duration::from_millis(1));
     }
 }

@@ -62,11 +62,19 @@ pub async fn client(link: &Link, job: Job) -> anyhow::Result<Process> {
 /// # Errors
 /// It cannot be started, or does not reach its broker.
 pub async fn client_at(link: &Link, side: Side, job: Job) -> anyhow::Result<Process> {
-    let mut command = lab(link, side)?;
-    job.add_to(&mut command);
-    let mut process = Process::start("client", command)?;
+    let mut process = started(link, side, "client", &job)?;
     process.says(READY, CONNECT).await?;
     Ok(process)
+}
+
+/// Starts a client of the lab at a side, and waits for nothing.
+///
+/// # Errors
+/// It cannot be started.
+pub fn started(link: &Link, side: Side, name: &str, job: &Job) -> anyhow::Result<Process> {
+    let mut command = lab(link, side)?;
+    job.add_to(&mut command);
+    Ok(Process::start(name, command)?)
 }
 
 /// Starts Tidegate at the edge side, with an output to the private RabbitMQ over the link and these

@@ -3,6 +3,7 @@
 pub mod adapt;
 pub mod frames;
 pub mod model;
+pub mod orchestrator;
 pub mod placelive;
 pub mod rungs;
 pub mod sensitivity;

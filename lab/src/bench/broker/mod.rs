@@ -226,19 +226,16 @@ fn turn(
     let subscribers = subscribe(&server, shape, qos, origin)?;
     let before = server.cpu()?;
     let address = server.address;
-    publish(shape, move |number| {
-        let mut stream = raw::log_in(address, &client(number))?;
-        raw::saturate(&mut stream, &topic(number), qos, &[0; PAYLOAD], each)
-    })?;
+    raw::saturate_by(address, shape.publishers, "bench/", qos, &[0; PAYLOAD], each)?;
     let came: u64 = subscribers.iter().map(|subscriber| subscriber.wait_for(all)).sum();
     let cpu = server.cpu()? - before;
     drop(subscribers);
     let subscribers = subscribe(&server, shape, qos, origin)?;
     let rate = options.rate / shape.publishers / shape.subscribers;
     let count = rate * options.seconds;
-    publish(shape, move |number| {
-        let stream = raw::log_in(address, &client(number))?;
-        pace(stream, &topic(number), qos, rate, count, origin)
+    raw::at_once(shape.publishers, |number| {
+        let stream = raw::log_in(address, &format!("publisher-{number}"))?;
+        pace(stream, &format!("bench/{number}"), qos, rate, count, origin)
     })?;
     let mut delays = Vec::new();
     for subscriber in &subscribers {
@@ -264,27 +261,6 @@ fn subscribe(
     (0..shape.subscribers)
         .map(|number| Subscriber::to(server.address, &name(number), "bench/#", qos, origin))
         .collect()
-}
-
-/// Runs all publishers of a shape, each in a thread.
-fn publish(
-    shape: Shape,
-    work: impl Fn(u64) -> io::Result<()> + Clone + Send + 'static,
-) -> io::Result<()> {
-    let start = |number| {
-        let work = work.clone();
-        thread::spawn(move || work(number))
-    };
-    let threads: Vec<_> = (0..shape.publishers).map(start).collect();
-    threads.into_iter().try_for_each(|thread| thread.join().expect("a publisher does not panic"))
-}
-
-fn client(number: u64) -> String {
-    format!("publisher-{number}")
-}
-
-fn topic(number: u64) -> String {
-    format!("bench/{number}")
 }
 
 /// Publishes at a steady rate; each payload begins with the time at which it is written.

@@ -12,7 +12,7 @@ use crate::load::{Job, Publish};
 use crate::net::namespace::{Link, Side};
 use crate::net::process::{Process, Quiet};
 use crate::net::scratch::Scratch;
-use crate::rig::brokers::lab;
+use crate::rig;
 use crate::rig::versions::Program;
 
 pub(crate) use node::{Destination, NodeRig};
@@ -124,10 +124,9 @@ impl Entrance {
     pub(super) fn publish(&self, link: &Link, job: Publish) -> anyhow::Result<Process> {
         match self {
             Entrance::Mqtt(address, version) => {
-                let mut command = lab(link, Side::Edge)?;
                 let (address, version) = (*address, *version);
-                Job::Publish(Publish { address, version, ..job }).add_to(&mut command);
-                Ok(Process::start("publisher", command)?)
+                let job = Job::Publish(Publish { address, version, ..job });
+                rig::started(link, Side::Edge, "publisher", &job)
             }
             Entrance::Zenoh(clients) => clients.publish(link, &job),
         }

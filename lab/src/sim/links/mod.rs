@@ -3,16 +3,13 @@
 //! `lab sim link-...`: the link of core between two ends, over the emulated ways of `crate::link`.
 
 mod buffer;
-mod carriers;
 mod death;
 mod fairness;
 mod loaded;
-mod recorded;
 
 use std::ops::Range;
 
 pub(super) use self::buffer::run as buffer;
-pub(super) use self::carriers::run as carriers;
 pub(super) use self::death::run as death;
 pub(super) use self::fairness::run as fairness;
 use self::loaded::Promise;

@@ -1,6 +1,6 @@
 //! The job that receives records, and what it has seen.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::{SocketAddrV4, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::record::Record;
 use super::socket::{self, Kind};
 use crate::load::READY;
-use crate::load::raw::Splitter;
+use crate::load::raw;
 use crate::load::stamp::wall_ns;
 
 /// Width of a bin of goodput.
@@ -129,7 +129,12 @@ impl ReceiveRecords {
                 let book = of_connections.clone();
                 // A connection that ends says nothing more.
                 std::thread::spawn(move || {
-                    if is_mqtt { serve_mqtt(stream, &book) } else { serve_tcp(stream, &book) }
+                    if !is_mqtt {
+                        return serve_tcp(stream, &book);
+                    }
+                    raw::serve(stream, |payload| {
+                        Record::read(payload).into_iter().for_each(|record| take(&book, record));
+                    })
                 });
             }
         });
@@ -164,67 +169,9 @@ fn serve_tcp(mut stream: TcpStream, book: &Mutex<Book>) -> std::io::Result<()> {
     }
 }
 
-/// As much of an MQTT 5 broker as a node's output wants.
-fn serve_mqtt(mut stream: TcpStream, book: &Mutex<Book>) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
-    let (mut splitter, mut chunk) = (Splitter::default(), vec![0; 256 * 1024]);
-    loop {
-        let count = stream.read(&mut chunk)?;
-        if count == 0 {
-            return Ok(());
-        }
-        splitter.push(&chunk[..count]);
-        let mut answers = Vec::new();
-        while let Some((first, body)) = splitter.take() {
-            match first >> 4 {
-                1 => answers.extend([0x20, 3, 0, 0, 0]),
-                12 => answers.extend([0xd0, 0]),
-                3 => {
-                    let Some((id, payload)) = publish(first, body) else { continue };
-                    if let Some(record) = Record::read(payload) {
-                        take(book, record);
-                    }
-                    answers.extend(id.map(|id| [0x40, 2, id[0], id[1]]).into_iter().flatten());
-                }
-                _ => {}
-            }
-        }
-        stream.write_all(&answers)?;
-    }
-}
-
-/// Packet identifier and payload of a PUBLISH of MQTT 5.
-fn publish(first: u8, body: &[u8]) -> Option<(Option<[u8; 2]>, &[u8])> {
-    let (length, rest) = body.split_first_chunk::<2>()?;
-    let mut rest = rest.get(usize::from(u16::from_be_bytes(*length))..)?;
-    let mut id = None;
-    if first & 0x06 != 0 {
-        let (own, after) = rest.split_first_chunk::<2>()?;
-        (id, rest) = (Some(*own), after);
-    }
-    let (mut properties, mut shift) = (0, 0);
-    loop {
-        let (digit, after) = rest.split_first()?;
-        rest = after;
-        properties |= usize::from(digit & 0x7f) << shift;
-        shift += 7;
-        if digit & 0x80 == 0 || shift > 21 {
-            return Some((id, rest.get(properties..)?));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_publish_of_mqtt_5_is_read() {
-        let body = [&[0, 1, b't', 1, 2, 3, 9, 9, 9][..], b"payload"].concat();
-        assert_eq!(publish(0x32, &body), Some((Some([1, 2]), &b"payload"[..])));
-        assert_eq!(publish(0x30, b"\x00\x01t\x00x"), Some((None, &b"x"[..])));
-        assert_eq!(publish(0x32, &body[..4]), None);
-    }
 
     #[test]
     fn the_book_knows_what_came_twice_and_late() {

@@ -140,7 +140,7 @@ fn copies(records: &[&(f64, f64)]) -> f64 {
 }
 
 /// Plays all policies on both trips; answers with the lines to print.
-pub(in crate::sim) fn run(data: &Path, seeds: Range<u64>) -> anyhow::Result<Findings> {
+pub fn run(data: &Path, seeds: Range<u64>) -> anyhow::Result<Findings> {
     let folder = &data.join(FOLDER);
     if !folder.is_dir() {
         return Ok(vec![format!(

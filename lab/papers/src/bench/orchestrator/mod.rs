@@ -38,7 +38,7 @@ const SETTLE: Duration = Duration::from_secs(5);
 const DAYS: u64 = 1;
 
 #[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct Options {
+pub struct Options {
     /// Nodes
     #[arg(long, default_value_t = 1000)]
     pub(crate) nodes: usize,
@@ -69,7 +69,7 @@ struct Showed {
 ///
 /// # Errors
 /// The process cannot be started, or not all nodes find it.
-pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
+pub async fn run(options: Options) -> anyhow::Result<Findings> {
     let _awake = Spinners::start()?;
     raise_open_files();
     let scratch = Scratch::new()?;
