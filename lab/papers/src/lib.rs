@@ -10,5 +10,6 @@ pub mod bench;
 pub mod janus;
 pub mod recorded;
 pub mod sim;
+mod watch;
 
 pub(crate) use tidegate_lab_engine::{link, load, net, play, progress, query, report, rig, world};

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
-use clap::{Args, ValueEnum};
+use anyhow::Context;
+use clap::Args;
 use tokio::time::sleep;
 
 use super::insist::{self, DRAIN, Outcome, SIZE};
@@ -32,21 +32,23 @@ const DISK: u64 = 512 << 20;
 /// Lives of the node, milliseconds.
 const LIVES: std::ops::Range<u32> = 1500..4000;
 
-/// Where the node's records go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    /// The node's own files, on the disk that is cut.
-    Sink,
-    /// Mosquitto in the cloud.
-    Mqtt,
-    /// RabbitMQ in the cloud, a durable queue.
-    Amqp,
+tidegate_types::named! {
+    /// Where the node's records go.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Output: "output" {
+        /// The node's own files, on the disk that is cut.
+        Sink = "sink",
+        /// Mosquitto in the cloud.
+        Mqtt = "mqtt",
+        /// RabbitMQ in the cloud, a durable queue.
+        Amqp = "amqp",
+    }
 }
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Options {
-    /// Where records go (may be given again); all of them if left out
-    #[arg(long, value_enum)]
+    /// Where records go: sink, mqtt, amqp (may be given again); all of them if left out
+    #[arg(long)]
     only: Vec<Output>,
     /// How often the power fails
     #[arg(long, default_value_t = 3)]
@@ -70,8 +72,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
         "", "cuts", "accepted", "arrived", "lost", "duplicates"
     ));
     let _awake = Spinners::start()?;
-    let all = [Output::Sink, Output::Mqtt, Output::Amqp];
-    let outputs = if options.only.is_empty() { all.to_vec() } else { options.only.clone() };
+    let all = Output::ALL.to_vec();
+    let outputs = if options.only.is_empty() { all } else { options.only.clone() };
     let progress = Progress::new("power-cut", outputs.len());
     for output in outputs {
         let name = output.name();
@@ -115,14 +117,6 @@ impl Options {
 }
 
 impl Output {
-    fn name(self) -> &'static str {
-        match self {
-            Output::Sink => "sink",
-            Output::Mqtt => "mqtt",
-            Output::Amqp => "amqp",
-        }
-    }
-
     async fn start_cloud(self, link: &Link, scratch: &Scratch) -> anyhow::Result<Option<Process>> {
         Ok(match self {
             Output::Sink => None,
@@ -196,7 +190,7 @@ async fn one(output: Output, options: &Options) -> anyhow::Result<Outcome> {
             let id = node.id().context("the node ended")?;
             let node = node.quietly();
             sleep(Duration::from_millis(random.rand_range(LIVES).into())).await;
-            command("kill", &["-STOP", &id.to_string()])?;
+            net::run("kill", &["-STOP", &id.to_string()])?;
             disk.copy()?;
             node.kill().await;
             disk.replace()?;
@@ -228,7 +222,7 @@ impl Disk {
         let disk = Disk { mounted: folder.join("disk"), folder, number: 0 };
         std::fs::create_dir_all(&disk.mounted)?;
         std::fs::File::create(disk.image(0))?.set_len(DISK)?;
-        command("mkfs.ext4", &["-q", "-F", text(&disk.image(0))?])?;
+        net::run("mkfs.ext4", &["-q", "-F", text(&disk.image(0))?])?;
         disk.mount()?;
         Ok(disk)
     }
@@ -239,18 +233,18 @@ impl Disk {
 
     fn mount(&self) -> anyhow::Result<()> {
         let image = self.image(self.number);
-        command("mount", &["-o", "loop", text(&image)?, text(&self.mounted)?])
+        Ok(net::run("mount", &["-o", "loop", text(&image)?, text(&self.mounted)?]).map(drop)?)
     }
 
     /// What the disk has at this moment: no file system above it was asked to write anything.
     fn copy(&self) -> anyhow::Result<()> {
         let (from, to) = (self.image(self.number), self.image(self.number + 1));
-        command("cp", &["--sparse=always", text(&from)?, text(&to)?])
+        Ok(net::run("cp", &["--sparse=always", text(&from)?, text(&to)?]).map(drop)?)
     }
 
     /// Goes on with the copy.
     fn replace(&mut self) -> anyhow::Result<()> {
-        command("umount", &[text(&self.mounted)?])?;
+        net::run("umount", &[text(&self.mounted)?])?;
         std::fs::remove_file(self.image(self.number))?;
         self.number += 1;
         self.mount()
@@ -266,12 +260,4 @@ impl Drop for Disk {
 
 fn text(path: &Path) -> anyhow::Result<&str> {
     path.to_str().context("a path that is no text")
-}
-
-fn command(name: &str, arguments: &[&str]) -> anyhow::Result<()> {
-    let done = Command::new(name).args(arguments).output();
-    let output = done.with_context(|| format!("needs {name}, not found"))?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{name} {}: {told}", arguments.join(" "));
-    Ok(())
 }

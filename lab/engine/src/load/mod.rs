@@ -35,7 +35,7 @@ pub use forward::Forward;
 pub use insist::Insist;
 pub use nats::Ask;
 pub use publish::{Acked, DUE_PROPERTY, Payload, Publish, SEQ_PROPERTY, STREAM_PROPERTY, Stream};
-pub use tally::Tally;
+pub use tally::{Tally, plots};
 
 /// The hidden command of the lab's program that does a job.
 pub const COMMAND: &str = "client";

@@ -2,23 +2,20 @@
 //!
 //! Its own codec on purpose: a mistake that the node's codec makes must not cancel out here.
 
-mod welcome;
-
 use std::collections::VecDeque;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-pub use self::welcome::welcome;
 use super::raw::{self, push_text};
 
 const SESSION_EXPIRY: u8 = 0x11;
 const USER_PROPERTY: u8 = 0x26;
-const RECEIVE_MAXIMUM: u8 = 0x21;
+pub const RECEIVE_MAXIMUM: u8 = 0x21;
 /// Reason codes from here on are refusals.
 const FAILURE: u8 = 0x80;
 
@@ -92,10 +89,8 @@ impl<'a> Hello<'a> {
 /// Says CONNECT and waits for the answer. Returns both halves and how many QoS 1 records may be
 /// unacknowledged at once.
 pub async fn hello(socket: TcpStream, hello: Hello<'_>) -> anyhow::Result<(Reader, Writer, u16)> {
-    let (version, (read, write)) = (hello.version, socket.into_split());
-    let mut reader =
-        Reader { socket: read, buffer: BytesMut::new(), version, early: VecDeque::new() };
-    let mut writer = Writer { socket: write, version };
+    let version = hello.version;
+    let (mut reader, mut writer) = halves(socket, version);
     writer.send(0x10, &hello.body()).await?;
     let (kind, mut answer) = reader.frame().await?.context("closed instead of CONNACK")?;
     let is_good = |code: u8| if version == Version::V5 { code < FAILURE } else { code == 0 };
@@ -107,10 +102,17 @@ pub async fn hello(socket: TcpStream, hello: Hello<'_>) -> anyhow::Result<(Reade
     Ok((reader, writer, maximum))
 }
 
+/// Both halves of a connection on which nobody has said anything.
+pub fn halves(socket: TcpStream, version: Version) -> (Reader, Writer) {
+    let (socket, write) = socket.into_split();
+    let reader = Reader { socket, buffer: BytesMut::new(), version, early: VecDeque::new() };
+    (reader, Writer { socket: write, version })
+}
+
 #[derive(Debug)]
 pub struct Writer {
     socket: OwnedWriteHalf,
-    version: Version,
+    pub version: Version,
 }
 
 impl Writer {
@@ -158,7 +160,8 @@ impl Writer {
         self.send(0xe0, &[]).await
     }
 
-    async fn send(&mut self, kind: u8, body: &[u8]) -> std::io::Result<()> {
+    /// Sends any packet.
+    pub async fn send(&mut self, kind: u8, body: &[u8]) -> std::io::Result<()> {
         self.socket.write_all(&raw::packet(kind, body)).await
     }
 }
@@ -167,7 +170,7 @@ impl Writer {
 pub struct Reader {
     socket: OwnedReadHalf,
     buffer: BytesMut,
-    version: Version,
+    pub version: Version,
     /// What came before it was waited for.
     early: VecDeque<Packet>,
 }
@@ -197,7 +200,8 @@ impl Reader {
         Ok(())
     }
 
-    async fn frame(&mut self) -> anyhow::Result<Option<(u8, Bytes)>> {
+    /// The next packet as it comes: its first byte and its body.
+    pub async fn frame(&mut self) -> anyhow::Result<Option<(u8, Bytes)>> {
         loop {
             if let Some(frame) = split_frame(&mut self.buffer)? {
                 return Ok(Some(frame));
@@ -308,18 +312,12 @@ fn take(bytes: &mut Bytes, length: usize) -> anyhow::Result<Bytes> {
 
 /// A variable byte integer; `None` while it is not complete.
 fn take_length(bytes: &mut impl Buf) -> anyhow::Result<Option<usize>> {
-    let mut length = 0;
-    for place in 0..4 {
-        if !bytes.has_remaining() {
-            return Ok(None);
-        }
-        let byte = bytes.get_u8();
-        length |= usize::from(byte & 0x7f) << (7 * place);
-        if byte & 0x80 == 0 {
-            return Ok(Some(length));
-        }
-    }
-    bail!("a length of more than four bytes");
+    let found = raw::length_in(bytes.chunk());
+    ensure!(found.is_some() || bytes.remaining() < 4, "a length of more than four bytes");
+    Ok(found.map(|(length, size)| {
+        bytes.advance(size);
+        length
+    }))
 }
 
 #[cfg(test)]

@@ -143,7 +143,7 @@ pub fn payload<'a>(
 }
 
 /// A variable byte integer, and how many bytes it takes; `None` while it is not complete.
-fn length_in(bytes: &[u8]) -> Option<(usize, usize)> {
+pub(super) fn length_in(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut length = 0;
     for (place, digit) in bytes.iter().enumerate().take(4) {
         length |= usize::from(digit & 0x7f) << (7 * place);

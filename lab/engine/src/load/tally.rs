@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 
 use super::sequence::{Coming, Sequence};
 use super::stamp::Stamp;
+use crate::report::{Axis, Curve, Mark, Plot};
 
 /// Digits of a latency that the histogram keeps.
 const DIGITS: u8 = 3;
@@ -137,6 +138,28 @@ impl Tally {
         // Both grow by themselves.
         let _ = self.latencies.add(&other.latencies);
     }
+}
+
+/// Latencies of several groups as distributions, and over time since the load of each began.
+pub fn plots(titles: [String; 2], unit: &str, of: &[(&str, Tally, &Tally, u64)]) -> Vec<Plot> {
+    let distribution = |(name, all, ..): &(&str, Tally, &Tally, u64)| {
+        Curve::new(name, Mark::Steps, all.distribution())
+    };
+    let series = |(name, _, last, began_ns): &(&str, Tally, &Tally, u64)| {
+        let due = |due_ns: u64| due_ns.saturating_sub(*began_ns) as f64 / 1e9;
+        let points = last.series().into_iter().map(|(due_ns, late)| (due(due_ns), late));
+        Curve::new(name, Mark::Line, points.collect())
+    };
+    let latency = || Axis::log("latency from due to received", "ms");
+    let [whole, over_time] = titles;
+    let part = Axis::linear(&format!("part of the {unit}s that came"), "1");
+    let when = Axis::linear(&format!("when the {unit} was due"), "s");
+    let whole_curves = of.iter().map(distribution).collect();
+    let curves = of.iter().map(series).collect();
+    vec![
+        Plot { title: whole, x: latency(), y: part, curves: whole_curves },
+        Plot { title: over_time, x: when, y: latency(), curves },
+    ]
 }
 
 #[cfg(test)]

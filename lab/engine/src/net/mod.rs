@@ -17,7 +17,6 @@ pub mod stage;
 pub mod tun;
 pub mod urgent;
 pub mod usage;
-pub mod watch;
 pub mod wire;
 
 use std::process::{Command, Stdio};

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, ensure};
 
@@ -10,6 +11,7 @@ use super::host::{self, Host};
 use super::pump::Way;
 use super::wire::{self, LINKS_MAX, Wire};
 use crate::link::Change;
+use crate::load::Job;
 use crate::world::{World, fill};
 
 /// The hosts and links. Dropping it ends what runs there and removes them.
@@ -89,8 +91,16 @@ impl Stage {
         address.with_context(|| format!("host {host:?} has no address: it has no link"))
     }
 
+    /// A command that does a job on a host.
+    pub fn job(&self, host: &str, job: &Job) -> anyhow::Result<Command> {
+        let program = std::env::current_exe().context("could not find the lab's program")?;
+        let mut command = self.host(host)?.command(program);
+        job.add_to(&mut command);
+        Ok(command)
+    }
+
     /// A command that will run on a host, addresses filled in.
-    pub fn command(&self, host: &str, words: &[String]) -> anyhow::Result<std::process::Command> {
+    pub fn command(&self, host: &str, words: &[String]) -> anyhow::Result<Command> {
         let filled = words.iter().map(|word| self.fill(word));
         let filled = filled.collect::<anyhow::Result<Vec<String>>>()?;
         let (program, arguments) = filled.split_first().context("needs a command")?;

@@ -81,7 +81,7 @@ impl Book {
             },
         };
         let job = Job::Consume(Consume { from, is_lasting, is_whole: false });
-        let mut consumer = client(stage, &broker.host, "consumer", &job)?;
+        let mut consumer = Process::start("consumer", stage.job(&broker.host, &job)?)?;
         consumer.says(READY, CONNECT).await?;
         let shared = Arc::clone(&self.shared);
         self.clients.spawn(async move {
@@ -105,9 +105,7 @@ impl Book {
             self.shared.pages().publishers += 1;
             let shared = Arc::clone(&self.shared);
             // Made now, while the hosts are there for certain; it runs when it is started.
-            let program = std::env::current_exe().context("could not find the lab's program")?;
-            let mut command = stage.host(&source.from)?.command(program);
-            job.add_to(&mut command);
+            let command = stage.job(&source.from, &job)?;
             self.clients.spawn(async move {
                 tokio::time::sleep(wait).await;
                 let mut publisher = Process::start("publisher", command)?;
@@ -266,19 +264,13 @@ const STATUS: &str = "127.0.0.1:7070";
 /// Deliveries of each `[[stream]]` of a node that missed their bound, sent or still waiting; `None` where
 /// it has no status to show.
 pub(super) async fn violated(stage: &Stage, host: &str) -> anyhow::Result<Option<Violated>> {
-    let mut asking = client(stage, host, "status", &Job::Status(STATUS.into()))?;
+    let job = Job::Status(STATUS.into());
+    let mut asking = Process::start("status", stage.job(host, &job)?)?;
     let Some(line) = asking.line().await else { return Ok(None) };
     let Ok(view) = serde_json::from_str::<NodeView>(&line) else { return Ok(None) };
     // Those that wait past their bound are counted already.
     let of = |stream: &StreamView| (stream.name.clone(), stream.counts.violated);
     Ok(Some(view.streams.iter().map(of).collect()))
-}
-
-fn client(stage: &Stage, host: &str, name: &str, job: &Job) -> anyhow::Result<Process> {
-    let program = std::env::current_exe().context("could not find the lab's program")?;
-    let mut command = stage.host(host)?.command(program);
-    job.add_to(&mut command);
-    Ok(Process::start(name, command)?)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, ensure};
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::page::name;
 use super::{Build, Figure, Findings, Machine, Plot};
+use crate::net::scratch::Scratch;
 
 /// The history, from the root of the sources.
 pub const HISTORY: &str = "bench/history.jsonl";
@@ -95,6 +97,26 @@ pub struct Archive {
 }
 
 impl Kept {
+    /// Runs a command of a lab, `command` being its program, in a folder of results of its own. The answer is what it
+    /// found, or why it found nothing: the line `skipped: ..`, or else what it says of its failure.
+    ///
+    /// # Errors
+    /// It cannot be started, or its result cannot be read.
+    pub fn of<'w>(
+        mut command: Command,
+        words: impl IntoIterator<Item = &'w str>,
+    ) -> anyhow::Result<Result<Kept, String>> {
+        let scratch = Scratch::new()?;
+        let folder = scratch.path().join("results");
+        command.arg("--results").arg(&folder).args(words).stdin(Stdio::null());
+        let output = command.output().context("cannot start the lab")?;
+        let found = Archive { folder, history: None }.all()?.into_iter().next();
+        let said = String::from_utf8_lossy(&output.stdout);
+        let skipped = said.lines().find(|line| line.starts_with("skipped: "));
+        let failed = || String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Ok(found.ok_or_else(|| skipped.map_or_else(failed, str::to_owned)))
+    }
+
     /// What the run left out, in its own words.
     pub fn skipped(&self) -> Option<&str> {
         self.text.iter().map(String::as_str).find(|line| line.starts_with("skipped: "))

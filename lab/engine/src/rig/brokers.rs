@@ -25,13 +25,7 @@ pub async fn mosquitto(
     scratch: &Scratch,
     configuration: &str,
 ) -> Result<Process, NetError> {
-    let name = format!("mosquitto-{side:?}");
-    let file = scratch.file(&format!("{name}.conf"), configuration)?;
-    let mut command = link.command(side, Program::Mosquitto.path()?);
-    command.arg("-c").arg(file);
-    let mut process = Process::start(&name, command)?;
-    process.says("running", START).await?;
-    Ok(process)
+    served(link, side, scratch, (Program::Mosquitto, "running"), configuration).await
 }
 
 /// Starts NATS with this configuration and waits until it serves.
@@ -41,12 +35,21 @@ pub async fn nats(
     scratch: &Scratch,
     configuration: &str,
 ) -> Result<Process, NetError> {
-    let program = Program::Nats.path()?;
-    let file = scratch.file(&format!("nats-{side:?}.conf"), configuration)?;
-    let mut command = link.command(side, program);
-    command.arg("-c").arg(file);
-    let mut process = Process::start("nats-server", command)?;
-    process.says("Server is ready", START).await?;
+    served(link, side, scratch, (Program::Nats, "Server is ready"), configuration).await
+}
+
+async fn served(
+    link: &Link,
+    side: Side,
+    scratch: &Scratch,
+    (program, says): (Program, &str),
+    configuration: &str,
+) -> Result<Process, NetError> {
+    let name = format!("{}-{side:?}", program.name());
+    let mut command = link.command(side, program.path()?);
+    command.arg("-c").arg(scratch.file(&format!("{name}.conf"), configuration)?);
+    let mut process = Process::start(&name, command)?;
+    process.says(says, START).await?;
     Ok(process)
 }
 

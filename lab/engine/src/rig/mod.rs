@@ -6,10 +6,11 @@ pub mod server;
 pub mod versions;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 use crate::load::{Job, READY, Source};
 use crate::net::namespace::{Link, Side};
@@ -132,6 +133,24 @@ pub fn start_node(
     let mut command = link.command(Side::Edge, tidegate_program()?);
     command.args(["run", "-c"]).arg(file);
     Ok(Process::start("tidegate", command)?)
+}
+
+/// Makes a private authority in a folder, and what it issues: for each name, with the host that it is good for.
+///
+/// # Errors
+/// The program says no.
+pub fn keys(program: &Path, folder: &Path, issued: &[(&str, Option<&str>)]) -> anyhow::Result<()> {
+    let make = |word: &str, words: &[&str]| {
+        let mut command = Command::new(program);
+        let output = command.args(["keys", word]).arg(folder).args(words).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        anyhow::Ok(())
+    };
+    make("init", &[])?;
+    issued.iter().try_for_each(|(name, host)| match host {
+        Some(host) => make("issue", &[name, "--host", host]),
+        None => make("issue", &[name]),
+    })
 }
 
 /// The product's program: the variable `TIDEGATE`, or the one that was built beside the lab's.

@@ -17,8 +17,8 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use crate::load::raw;
 use crate::load::subscriber::Subscriber;
 use crate::load::{Arrivals, Share};
-use crate::net::watch::Watch;
 use crate::rig::server::Server;
+use crate::watch::Watch;
 
 /// Payload of every message (topic placement, section VI-A).
 const PAYLOAD: usize = 4096;

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use tidegate_testbed::free_address;
 
+use super::ingest::server::mosquitto_config;
 use super::median;
 use crate::load::raw;
 use crate::load::subscriber::Subscriber;
@@ -44,12 +45,14 @@ pub(crate) struct Options {
     pub(crate) runs: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Contestant {
-    Tidegate,
-    Mosquitto,
-    Mochi,
-    NanoMq,
+tidegate_types::named! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Contestant {
+        Tidegate = "tidegate",
+        Mosquitto = "mosquitto",
+        Mochi = "mochi",
+        NanoMq = "nanomq",
+    }
 }
 
 /// What of Mochi's limits is not enough, or would be nothing by being left out.
@@ -62,18 +65,8 @@ options:
 ";
 
 impl Contestant {
-    fn name(self) -> &'static str {
-        match self {
-            Contestant::Tidegate => "tidegate",
-            Contestant::Mosquitto => "mosquitto",
-            Contestant::Mochi => "mochi",
-            Contestant::NanoMq => "nanomq",
-        }
-    }
-
     fn start(self, tidegate: &Path) -> io::Result<Server> {
         let address = free_address();
-        let (ip, port) = (address.ip(), address.port());
         let mochi = Program::Mochi.path().unwrap_or_default();
         let (program, arguments, text): (&Path, &[&str], _) = match self {
             Contestant::Tidegate => {
@@ -83,13 +76,7 @@ impl Contestant {
                 );
                 (tidegate, &["run"], text)
             }
-            Contestant::Mosquitto => {
-                let text = format!(
-                    "listener {port} {ip}\nallow_anonymous true\nmax_queued_messages 0\n\
-                     max_inflight_messages 0\nset_tcp_nodelay true\nlog_dest none\nuser root\n"
-                );
-                (Path::new("mosquitto"), &[], text)
-            }
+            Contestant::Mosquitto => (Path::new("mosquitto"), &[], mosquitto_config(address, None)),
             Contestant::Mochi => {
                 let text = format!(
                     "listeners: [{{ type: tcp, id: bench, address: \"{address}\" }}]\n{MOCHI}"
@@ -143,21 +130,19 @@ struct Turn {
 /// A process that does not start or a connection that breaks.
 pub(crate) fn run(options: &Options, tidegate: &Path) -> io::Result<Findings> {
     let _awake = Spinners::start().map_err(io::Error::other)?;
-    let mut contestants = vec![Contestant::Tidegate, Contestant::Mosquitto];
-    let others = [
-        (Contestant::Mochi, Program::Mochi.path().is_ok()),
-        (Contestant::NanoMq, is_installed("nanomq")),
-    ];
-    contestants.extend(others.iter().filter(|(_, is_here)| *is_here).map(|(one, _)| *one));
+    let (contestants, absent): (Vec<_>, Vec<_>) =
+        Contestant::ALL.into_iter().partition(|one| match one {
+            Contestant::Tidegate | Contestant::Mosquitto => true,
+            Contestant::Mochi => Program::Mochi.path().is_ok(),
+            Contestant::NanoMq => is_installed("nanomq"),
+        });
     let runs = options.runs.max(1);
     let progress = Progress::new("broker", SHAPES.len() * 2 * runs * contestants.len());
     let mut lines = vec![format!(
         "Deliveries of {PAYLOAD} B for a second of the broker's CPU, and p99 at {} a second; medians of {runs} rounds",
         options.rate
     )];
-    for (one, _) in others.iter().filter(|(_, is_here)| !is_here) {
-        lines.push(format!("skipped: {}: not installed", one.name()));
-    }
+    lines.extend(absent.iter().map(|one| format!("skipped: {}: not installed", one.name())));
     let mut figures = Vec::new();
     for shape in SHAPES {
         for qos in [0, 1] {

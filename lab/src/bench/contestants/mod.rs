@@ -86,6 +86,12 @@ impl Contestant {
     }
 }
 
+/// The one of this name.
+pub(super) fn named(all: Vec<Contestant>, name: &str) -> Result<Contestant, String> {
+    let found = all.into_iter().find(|one| one.name() == name);
+    found.ok_or_else(|| format!("no contestant is called {name}"))
+}
+
 /// A contestant that is ready for load.
 pub(super) struct Rig {
     /// How the load gets to it, at the edge side.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use self::verdict::Outcomes;
-use super::contestants::{Contestant, Destination, NodeRig};
+use super::contestants::{self, Contestant, Destination, NodeRig};
 use clap::Args;
 
 use crate::load::{Book, Payload, Publish, Stream};
@@ -34,13 +34,8 @@ pub(crate) struct Options {
     pub(crate) runs: u32,
     /// Only this contestant (may be given again): tidegate, tidegate-native, mosquitto-bridge,
     /// mosquitto-forwarder, nats-leaf, nats-stream, zenoh
-    #[arg(long, value_parser = contestant)]
+    #[arg(long, value_parser = |name: &str| contestants::named(contestants(), name))]
     pub(crate) only: Vec<Contestant>,
-}
-
-fn contestant(name: &str) -> Result<Contestant, String> {
-    let found = contestants().into_iter().find(|one| one.name() == name);
-    found.ok_or_else(|| format!("no contestant is called {name}"))
 }
 
 /// Who can take part.

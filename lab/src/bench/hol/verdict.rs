@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{ALARM, BULK, Contestant, OURS, Outcome};
-use crate::load::{Account, Tally};
-use crate::report::{Axis, Curve, Figure, Findings, Mark, Plot, Target, figure};
+use crate::load::{self, Account, Tally};
+use crate::report::{Figure, Findings, Plot, Target, figure};
 
 /// The target: alarm p99 of Tidegate in milliseconds, and as a part of the best rival's that loses nothing.
 const P99_MAX: f64 = 250.0;
@@ -158,35 +158,17 @@ fn goodput(outcome: &Outcome) -> f64 {
 
 /// Latency of alarms: all of them as a distribution, and over time.
 fn plots(took_part: &[&Contestant], outcomes: &Outcomes) -> Vec<Plot> {
-    let tallies = |one: &&Contestant| outcomes[one.name()].iter().map(alarm);
-    let cdf = |one: &&Contestant| {
-        let mut all = Tally::default();
-        tallies(one).for_each(|tally| all.add_latencies(&tally));
-        Curve::new(one.name(), Mark::Steps, all.distribution())
+    let none = Tally::default();
+    let of = |one: &&Contestant| {
+        let (mut all, runs) = (Tally::default(), &outcomes[one.name()]);
+        runs.iter().for_each(|run| all.add_latencies(&alarm(run)));
+        let last = runs.last().map(|run| (run.book.tally(ALARM.name), run.book.began_ns()));
+        let (last, began_ns) = last.unwrap_or_default();
+        (one.name(), all, last.unwrap_or(&none), began_ns)
     };
-    let series = |one: &&Contestant| {
-        let last = &outcomes[one.name()].last();
-        let points = last.map_or(Vec::new(), |outcome| {
-            let due = |due_ns: u64| due_ns.saturating_sub(outcome.book.began_ns()) as f64 / 1e9;
-            alarm(outcome).series().into_iter().map(|(at, late)| (due(at), late)).collect()
-        });
-        Curve::new(one.name(), Mark::Line, points)
-    };
-    let latency = || Axis::log("latency from due to received", "ms");
-    vec![
-        Plot {
-            title: "Alarms through 2 Mbit/s at 160 % load".into(),
-            x: latency(),
-            y: Axis::linear("part of the alarms that came", "1"),
-            curves: took_part.iter().map(cdf).collect(),
-        },
-        Plot {
-            title: "Alarms through 2 Mbit/s at 160 % load, last run".into(),
-            x: Axis::linear("when the alarm was due", "s"),
-            y: latency(),
-            curves: took_part.iter().map(series).collect(),
-        },
-    ]
+    let all: Vec<_> = took_part.iter().map(of).collect();
+    let title = "Alarms through 2 Mbit/s at 160 % load";
+    load::plots([title.into(), format!("{title}, last run")], "alarm", &all)
 }
 
 fn alarm(outcome: &Outcome) -> Tally {

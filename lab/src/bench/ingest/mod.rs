@@ -6,7 +6,7 @@
 mod consumer;
 mod durable;
 pub(super) mod idle;
-mod server;
+pub(super) mod server;
 
 use std::io;
 use std::path::{Path, PathBuf};

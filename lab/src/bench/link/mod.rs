@@ -60,13 +60,8 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 1)]
     pub(crate) runs: u32,
     /// tidegate, mptcp-bbr, mptcp-cubic, tcp-bbr or tcp-cubic (may be given again); all of them if left out
-    #[arg(long, value_parser = carrier)]
+    #[arg(long)]
     pub(crate) only: Vec<Contestant>,
-}
-
-fn carrier(name: &str) -> Result<Contestant, String> {
-    let found = Contestant::ALL.into_iter().find(|one| one.name() == name);
-    found.ok_or_else(|| format!("no contestant is called {name}"))
 }
 
 /// One load on the paths.

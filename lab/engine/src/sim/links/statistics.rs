@@ -1,10 +1,5 @@
 //! Percentiles, and how far they can be trusted.
 
-use crate::sim::random::Random;
-
-/// Runs of the bootstrap.
-const DRAWS: usize = 1000;
-
 /// Percentile (0..=100) of some numbers, the nearest of them; `NAN` of none.
 pub fn percentile(numbers: &[f64], percent: f64) -> f64 {
     let mut sorted = numbers.to_vec();
@@ -59,24 +54,6 @@ fn student(freedom: usize) -> f64 {
     FEW.get(freedom.saturating_sub(1)).copied().unwrap_or(1.96)
 }
 
-/// The 95 % interval of a figure over groups that are drawn again (a bootstrap over whole groups, for what is
-/// within one is not independent).
-pub fn bootstrap<T>(groups: &[Vec<T>], seed: u64, figure: impl Fn(&[&T]) -> f64) -> (f64, f64) {
-    let mut random = Random::new(seed, 77);
-    let mut drawn: Vec<f64> = (0..DRAWS)
-        .map(|_| {
-            let mut all = Vec::new();
-            for _ in 0..groups.len() {
-                let place = random.between(0, groups.len() as u64 - 1) as usize;
-                all.extend(&groups[place]);
-            }
-            figure(&all)
-        })
-        .collect();
-    drawn.sort_unstable_by(f64::total_cmp);
-    (drawn[DRAWS / 40], drawn[DRAWS - 1 - DRAWS / 40])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,14 +72,5 @@ mod tests {
         let numbers = [5.0, 1.0, 3.0];
         assert_eq!([0.0, 50.0, 99.0].map(|percent| percentile(&numbers, percent)), [1.0, 3.0, 5.0]);
         assert!(percentile(&[], 50.0).is_nan());
-    }
-
-    #[test]
-    fn whole_groups_are_drawn() {
-        let groups = [vec![0.0; 10], vec![1.0; 10]];
-        let figure = |all: &[&f64]| all.iter().copied().sum::<f64>() / all.len() as f64;
-        let (low, high) = bootstrap(&groups, 1, figure);
-        assert_eq!((low, high), (0.0, 1.0));
-        assert_eq!(bootstrap(&[vec![2.0], vec![2.0]], 1, figure), (2.0, 2.0));
     }
 }

@@ -9,7 +9,8 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use crate::load::mqtt::{Packet, welcome};
+use super::welcome::welcome;
+use crate::load::mqtt::Packet;
 
 /// A wait that is shorter is none: the clock of timers is no finer.
 const SOON: Duration = Duration::from_millis(1);
@@ -62,7 +63,7 @@ async fn take(socket: TcpStream, maximum: u16, handler: Handler) -> anyhow::Resu
                     writer.acknowledge(id).await?;
                 }
             }
-            Packet::Other(PING) => writer.pong().await?,
+            Packet::Other(PING) => writer.send(0xd0, &[]).await?,
             Packet::Other(GOODBYE) => break,
             _ => {}
         }

@@ -6,6 +6,7 @@ pub mod hostile;
 mod http;
 pub mod paper;
 pub mod traffic;
+mod welcome;
 pub mod yahoo;
 
 use std::net::SocketAddr;

@@ -28,10 +28,10 @@ use crate::net::namespace::{Link, Side};
 use crate::net::pump;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
-use crate::net::watch::Watch;
 use crate::progress::Progress;
 use crate::report::{Figure, Findings, figure};
 use crate::rig::versions::Program;
+use crate::watch::Watch;
 
 /// Bits a second, high and low.
 const RATES: (u64, u64) = (40_000_000, 4_000_000);

@@ -12,7 +12,7 @@ use tidegate_link::{LinkOptions, RedundancyName};
 use tidegate_types::units::Time;
 
 use super::recorded::{self, CARRIERS, FOLDER, STEP, Window};
-use super::statistics::{bootstrap, percentile};
+use super::statistics::percentile;
 use super::way::{Recording, Way};
 use super::world::{Job, Route, World};
 use crate::report::{Findings, figure};
@@ -217,4 +217,39 @@ fn row(name: &str, groups: &[Vec<(f64, f64)>], all: &[&(f64, f64)]) -> String {
         part(f64::is_infinite)(all),
         within(groups, all, copies),
     )
+}
+
+/// Runs of the bootstrap.
+const DRAWS: usize = 1000;
+
+/// The 95 % interval of a figure over groups that are drawn again (a bootstrap over whole groups, for what is
+/// within one is not independent).
+fn bootstrap<T>(groups: &[Vec<T>], seed: u64, figure: impl Fn(&[&T]) -> f64) -> (f64, f64) {
+    let mut random = Random::new(seed, 77);
+    let mut drawn: Vec<f64> = (0..DRAWS)
+        .map(|_| {
+            let mut all = Vec::new();
+            for _ in 0..groups.len() {
+                let place = random.between(0, groups.len() as u64 - 1) as usize;
+                all.extend(&groups[place]);
+            }
+            figure(&all)
+        })
+        .collect();
+    drawn.sort_unstable_by(f64::total_cmp);
+    (drawn[DRAWS / 40], drawn[DRAWS - 1 - DRAWS / 40])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_groups_are_drawn() {
+        let groups = [vec![0.0; 10], vec![1.0; 10]];
+        let figure = |all: &[&f64]| all.iter().copied().sum::<f64>() / all.len() as f64;
+        let (low, high) = bootstrap(&groups, 1, figure);
+        assert_eq!((low, high), (0.0, 1.0));
+        assert_eq!(bootstrap(&[vec![2.0], vec![2.0]], 1, figure), (2.0, 2.0));
+    }
 }

@@ -18,8 +18,8 @@ use crate::bench::adapt::{broker, connect};
 use crate::load::mqtt::{Hello, Packet, hello};
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
-use crate::net::watch::{Still, Watch};
 use crate::rig;
+use crate::watch::{Still, Watch};
 
 /// For a process to start, and for what is under way at the end.
 const START: Duration = Duration::from_secs(30);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::urgent::urgent;
+use crate::net::urgent::urgent;
 
 /// How often a watcher looks at the time.
 const STEP: Duration = Duration::from_micros(500);
@@ -19,17 +19,17 @@ const LATE: Duration = Duration::from_millis(1);
 
 /// A time in which one of the processors stood still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Still {
+pub(crate) struct Still {
     /// When its watcher looked last.
-    pub from: Instant,
+    pub(crate) from: Instant,
     /// When it looked again.
-    pub to: Instant,
+    pub(crate) to: Instant,
 }
 
 impl Still {
     /// Whether something that began and ended then may have waited for it: it was under way meanwhile, or came while
     /// what had waited was worked off, for which as long again is given.
-    pub fn touches(&self, began: Instant, ended: Instant) -> bool {
+    pub(crate) fn touches(&self, began: Instant, ended: Instant) -> bool {
         let worked_off = self.to + (self.to - self.from);
         began < worked_off && ended > self.from
     }
@@ -37,7 +37,7 @@ impl Still {
 
 /// One watching thread on each processor. Dropping it ends them.
 #[derive(Debug)]
-pub struct Watch {
+pub(crate) struct Watch {
     found: Arc<Mutex<Vec<Still>>>,
     is_over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -45,7 +45,7 @@ pub struct Watch {
 
 impl Watch {
     /// Starts them. Where real-time priority is not permitted they see more than the machine's doing.
-    pub fn start() -> Watch {
+    pub(crate) fn start() -> Watch {
         let mut watch =
             Watch { found: Arc::default(), is_over: Arc::default(), threads: Vec::new() };
         for processor in 0..std::thread::available_parallelism().map_or(1, usize::from) {
@@ -73,7 +73,7 @@ impl Watch {
     }
 
     /// What has been found since the last time it was asked.
-    pub fn take(&self) -> Vec<Still> {
+    pub(crate) fn take(&self) -> Vec<Still> {
         std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

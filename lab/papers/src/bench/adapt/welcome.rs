@@ -1,25 +1,19 @@
 //! The other side of the client: who takes records at the far end of a node's output.
 
-use std::collections::VecDeque;
-
 use anyhow::{Context, ensure};
-use bytes::BytesMut;
 use tokio::net::TcpStream;
 
-use super::{RECEIVE_MAXIMUM, Reader, Version, Writer};
+use crate::load::mqtt::{RECEIVE_MAXIMUM, Reader, Version, Writer, halves};
 
 /// Takes a client's CONNECT and says that it is welcome, and how many QoS 1 records of it may be
 /// unacknowledged at once, which only MQTT 5 can say.
-pub async fn welcome(socket: TcpStream, maximum: u16) -> anyhow::Result<(Reader, Writer)> {
-    let (read, write) = socket.into_split();
-    let (buffer, early) = (BytesMut::new(), VecDeque::new());
-    let mut reader = Reader { socket: read, buffer, version: Version::V5, early };
+pub(super) async fn welcome(socket: TcpStream, maximum: u16) -> anyhow::Result<(Reader, Writer)> {
+    let (mut reader, mut writer) = halves(socket, Version::V5);
     let (kind, body) = reader.frame().await?.context("closed instead of CONNECT")?;
     // Two bytes of length, `MQTT`, and the version.
     ensure!(kind == 0x10 && body.len() > 6, "no CONNECT: {kind:#x} {body:?}");
     let version = if body[6] == 5 { Version::V5 } else { Version::V311 };
-    reader.version = version;
-    let mut writer = Writer { socket: write, version };
+    (reader.version, writer.version) = (version, version);
     let [high, low] = maximum.to_be_bytes();
     match version {
         Version::V5 => writer.send(0x20, &[0, 0, 3, RECEIVE_MAXIMUM, high, low]).await?,
@@ -28,19 +22,13 @@ pub async fn welcome(socket: TcpStream, maximum: u16) -> anyhow::Result<(Reader,
     Ok((reader, writer))
 }
 
-impl Writer {
-    pub async fn pong(&mut self) -> std::io::Result<()> {
-        self.send(0xd0, &[]).await
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
     use tokio::net::TcpListener;
 
-    use super::super::{Hello, Packet, hello};
     use super::*;
+    use crate::load::mqtt::{Hello, Packet, hello};
 
     #[tokio::test]
     async fn a_client_of_ours_is_welcome() {
