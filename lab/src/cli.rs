@@ -169,8 +169,11 @@ fn with_file(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// What `lab sim` is asked for by these words.
-pub(crate) fn sim(words: &[&str]) -> Result<sim::Options, clap::Error> {
+/// What `lab sim` is asked for by these words, the scenario's name or a file first.
+///
+/// # Errors
+/// No scenario, or options that it has not.
+pub fn sim(words: &[&str]) -> Result<sim::Options, clap::Error> {
     let words = std::iter::once("sim").chain(words.iter().copied()).map(OsString::from);
     match parse(words)?.1.command {
         Command::Sim(options) => Ok(options),

@@ -106,13 +106,12 @@ impl Bench {
         let found = match self {
             Bench::Hol(options) => until_interrupted(hol::run(options)).await?,
             Bench::Ingest(options) => {
-                const PROGRAMS: [Program; 3] =
-                    [Program::Tidegate, Program::Mosquitto, Program::Nats];
-                blocking(&PROGRAMS, move |tidegate| ingest::run(&options, tidegate)).await?
+                let programs = [Program::Tidegate, Program::Mosquitto, Program::Nats];
+                blocking(&programs, move |tidegate| ingest::run(&options, tidegate)).await?
             }
             Bench::Broker(options) => {
-                const PROGRAMS: [Program; 2] = [Program::Tidegate, Program::Mosquitto];
-                blocking(&PROGRAMS, move |tidegate| broker::run(&options, tidegate)).await?
+                let programs = [Program::Tidegate, Program::Mosquitto];
+                blocking(&programs, move |tidegate| broker::run(&options, tidegate)).await?
             }
             Bench::Sensitivity(options) => {
                 blocking(&OURS, move |tidegate| sensitivity::run(&options, tidegate)).await?

@@ -17,7 +17,6 @@ use tidegate_schedule::SchedulerName;
 use super::catalogue::RIVALS;
 use super::links;
 use super::nodes::Lab;
-use crate::cli;
 use crate::report::{Findings, figure};
 
 /// Runs of each case of `node-tables` and `janus-4g`: as many as the paper's.
@@ -207,14 +206,6 @@ fn law(name: &str) -> Result<Laws, String> {
 }
 
 impl Options {
-    /// What these words ask for, the scenario's name or a file first.
-    ///
-    /// # Errors
-    /// No scenario, or options that it has not.
-    pub fn parse(words: &[&str]) -> Result<Options, Error> {
-        cli::sim(words)
-    }
-
     pub(super) fn seed(&self) -> u64 {
         self.given.seed.unwrap_or(1)
     }

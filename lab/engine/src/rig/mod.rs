@@ -78,23 +78,11 @@ pub fn started(link: &Link, side: Side, name: &str, job: &Job) -> anyhow::Result
     Ok(Process::start(name, command)?)
 }
 
-/// Starts Tidegate at the edge side, with an output to the private RabbitMQ over the link and these
-/// `[[stream]]` tables, and waits until the output is up.
+/// Starts Tidegate at the edge side, with an output to the private RabbitMQ over the link and these `[[stream]]` tables,
+/// and waits for nothing.
 ///
 /// # Errors
-/// It is not built, does not accept its configuration, or does not reach RabbitMQ.
-pub async fn tidegate(
-    link: &Link,
-    scratch: &Scratch,
-    scheduler: &str,
-    streams: &str,
-) -> anyhow::Result<Process> {
-    let mut node = start_tidegate(link, scratch, scheduler, streams)?;
-    node.says("output is up", CONNECT).await?;
-    Ok(node)
-}
-
-/// The same, without waiting for anything.
+/// It is not built.
 pub fn start_tidegate(
     link: &Link,
     scratch: &Scratch,

@@ -7,12 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use crate::load::raw;
-use crate::load::subscriber::until_quiet;
 
 /// A server that acknowledges every PUBLISH and counts.
 pub(super) struct Consumer {
     pub(super) address: SocketAddr,
-    count: Arc<AtomicU64>,
+    pub(super) count: Arc<AtomicU64>,
 }
 
 impl Consumer {
@@ -30,10 +29,5 @@ impl Consumer {
             }
         });
         Ok(Consumer { address, count })
-    }
-
-    /// How many of `records` came, in the end.
-    pub(super) fn wait_for(&self, records: u64) -> u64 {
-        until_quiet(&self.count, records)
     }
 }

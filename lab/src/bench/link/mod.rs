@@ -22,6 +22,7 @@ use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::net::stage::Stage;
 use crate::report::{Figure, Findings, figure};
+use crate::sim::mean;
 use crate::world::World;
 
 pub(crate) use contestants::Contestant;
@@ -273,10 +274,6 @@ fn megabits(outcome: &Outcome) -> Vec<f64> {
     let bins = (outcome.seconds * 10.0) as usize;
     let of = |place| outcome.seen.bins.get(place).map_or(0.0, |&bytes| bytes as f64 * 80.0 / 1e6);
     (0..bins).map(of).collect()
-}
-
-fn mean(numbers: &[f64]) -> f64 {
-    numbers.iter().sum::<f64>() / numbers.len().max(1) as f64
 }
 
 /// The first half second with so much goodput; the whole time if there is none.
