@@ -41,7 +41,7 @@ const PYTHON: Need = File("target/python/bin/python", "scripts/python.sh");
 
 /// Without what a command has nothing to show. Rivals are no need: one that is absent is left out by its command, which
 /// says so.
-const NEEDS: [(&str, &[Need]); 41] = [
+const NEEDS: [(&str, &[Need]); 42] = [
     ("demo", &[Links, TIDEGATE, RABBITMQ]),
     ("net selftest", &[Wires]),
     ("net run", &[Wires]),
@@ -78,6 +78,7 @@ const NEEDS: [(&str, &[Need]); 41] = [
     ("bench lte-traces", &[Wires, TIDEGATE, RABBITMQ, Data("net/mahimahi")]),
     ("bench fleet", &[Wires, TIDEGATE, RABBITMQ, ETCD]),
     ("bench fleet-faults", &[Wires, TIDEGATE, RABBITMQ, ETCD]),
+    ("bench fleet-outage", &[Wires, TIDEGATE, MOSQUITTO]),
     ("bench orchestrator", &[TIDEGATE]),
     ("bench core", &[]),
     ("bench FILE.toml", &[Wires]),

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use tidegate_fleet::FleetOptions;
+use tidegate_fleet::{Amount, FleetOptions};
 use tidegate_node::io::{OutputId, UplinkId};
 use tidegate_node::options::{FleetSeat, NodeOptions, OutputOptions, UplinkOptions};
 use tidegate_node::status::NodeStatus;
@@ -194,10 +194,10 @@ fn start_member(
     tasks: &mut Tasks,
 ) {
     let Some(tls) = config.fleet.tls().filter(|_| config.fleet.is_set()) else { return };
-    let name_of = |label: &str| {
+    let peer_of = |label: &str| {
         let is_its =
             |peer: &&PeerConfig| peer.name.as_deref().is_some_and(|name| peer_label(name) == label);
-        config.fleet.peer.iter().find(is_its).and_then(|peer| peer.name.clone())
+        config.fleet.peer.iter().find(is_its)
     };
     let (mut peers, mut places) = (Vec::new(), Vec::new());
     for (place, output) in config.output.iter().enumerate() {
@@ -206,8 +206,10 @@ fn start_member(
         let label = output.label().to_owned();
         if link.is_place {
             places.push(Place { output: output_id, label });
-        } else if let Some(name) = name_of(&label) {
-            peers.push(Peer { name, output: output_id, label });
+        } else if let Some(peer) = peer_of(&label) {
+            let name = peer.name.clone().unwrap_or_default();
+            let standing = peer.standing.as_ref().map(|rate| Amount::of(rate.0));
+            peers.push(Peer { name, output: output_id, label, standing });
         }
     }
     let options = MemberOptions {

@@ -9,8 +9,10 @@ use std::collections::{BTreeMap, VecDeque};
 use tidegate_types::class::ClassId;
 use tidegate_types::units::{Rate, Size, Time};
 
+use super::held::{HeldGrant, HeldPermits};
 use super::message::{CarriedGrant, Directive, Fence, Heartbeat, ReachablePeer};
 use super::moving_average::{CarriedFlow, Smooth};
+use super::standing;
 use tidegate_types::demand::Measured;
 
 use super::{Amount, FencingToken, FleetOptions, Grant, NodeId, Tuple};
@@ -48,19 +50,6 @@ pub enum AgentOutput {
     Ended(Grant),
 }
 
-/// A grant as its holder sees it.
-#[derive(Clone, Copy, Debug)]
-pub struct HeldGrant {
-    /// As granted.
-    pub grant: Grant,
-    /// What of it is to be used now: a provider gives less than it granted while it needs more itself.
-    pub usable: Amount,
-    /// When it ends unless it is renewed, on this node's clock.
-    pub until: Time,
-    /// As provider: what it carries of it.
-    carried: CarriedFlow,
-}
-
 /// The state machine of one node.
 #[derive(Debug)]
 pub struct Agent {
@@ -73,6 +62,8 @@ pub struct Agent {
     output: Smooth,
     tuple: Tuple,
     held: BTreeMap<FencingToken, HeldGrant>,
+    /// They outlive leaders and links.
+    standing: HeldPermits,
     heard: Fence,
     has_leader: bool,
     peers: Vec<ReachablePeer>,
@@ -101,6 +92,7 @@ impl Agent {
             output: Smooth::default(),
             tuple: Tuple { capacity: Amount::ZERO, demand: vec![Amount::ZERO; classes] },
             held: BTreeMap::new(),
+            standing: HeldPermits::default(),
             heard: Fence::default(),
             has_leader: false,
             peers: Vec::new(),
@@ -156,7 +148,8 @@ impl Agent {
 
     /// When time alone changes something.
     pub fn next_timeout(&self) -> Option<Time> {
-        let ends = self.held.values().map(|holding| holding.until);
+        let held = self.held.values().chain(self.standing.all());
+        let ends = held.map(|holding| holding.until).filter(|until| *until < Time::FAR);
         let beat = self.beat_due().filter(|_| self.has_leader);
         ends.chain(beat).min()
     }
@@ -171,13 +164,37 @@ impl Agent {
         self.held.values().filter(|holding| holding.grant.receiver == self.node)
     }
 
-    /// What it may send by each provider now, by class, and until when: all grants of a pair and a class
-    /// together.
+    /// Standing permits, as provider and as receiver.
+    pub fn standing(&self) -> impl Iterator<Item = &HeldGrant> + '_ {
+        self.standing.all()
+    }
+
+    /// Provider and receiver have agreed on a standing permit by their configurations: no leader changes it.
+    pub fn agree(&mut self, (provider, receiver): (NodeId, NodeId), amount: Amount) {
+        self.standing.agree((provider, receiver), standing::class(self.options.classes), amount);
+    }
+
+    /// What it may send by each provider now, by class, and until when: all grants and permits of a pair and a class
+    /// together, until the first of them ends.
     pub fn borrowing(&self) -> BTreeMap<(NodeId, ClassId), (Amount, Time)> {
         let mut all = BTreeMap::new();
-        for holding in self.borrowed() {
+        let own = |held: &&HeldGrant| held.grant.receiver == self.node;
+        for holding in self.held.values().chain(self.standing.all()).filter(own) {
             let key = (holding.grant.provider, holding.grant.class);
-            let (amount, until) = all.entry(key).or_insert((Amount::ZERO, Time::ZERO));
+            let (amount, until) = all.entry(key).or_insert((Amount::ZERO, Time::FAR));
+            *amount += holding.usable;
+            *until = holding.until.min(*until);
+        }
+        all
+    }
+
+    /// What is reserved of its uplink for neighbours' records of each class now, the most urgent class first, and until
+    /// when.
+    pub fn reserved(&self) -> Vec<(Amount, Time)> {
+        let mut all = vec![(Amount::ZERO, Time::ZERO); self.options.classes];
+        let own = |held: &&HeldGrant| held.grant.provider == self.node;
+        for holding in self.held.values().chain(self.standing.all()).filter(own) {
+            let Some((amount, until)) = all.get_mut(holding.grant.class.index()) else { continue };
             *amount += holding.usable;
             *until = holding.until.max(*until);
         }
@@ -230,6 +247,7 @@ impl Agent {
             holding.usable = holding.grant.amount.min(left);
             left -= holding.usable;
         }
+        self.standing.fit(self.node, standing::most(self.tuple.capacity, self.options.standing));
     }
 
     fn tell_peers(&mut self) {
@@ -246,6 +264,10 @@ impl Agent {
         let asked = self.sent.iter().find(|(number, _)| *number == directive.beat);
         // The answer to a beat of long ago gives no time at all.
         let borrowed_until = asked.map_or(now, |(_, at)| *at + directive.lease);
+        if let Some(standing) = &directive.standing {
+            let began = [Some(now + self.options.lease_extra), asked.map(|(_, at)| *at)];
+            self.standing.obey((self.node, began), directive.fence.revision, standing);
+        }
         let is_listed = |grant: &Grant| directive.grants.iter().any(|one| one.token == grant.token);
         self.end_where(|grant| !is_listed(grant));
         for grant in &directive.grants {
@@ -289,6 +311,7 @@ impl Agent {
     }
 
     fn expire(&mut self, now: Time) {
+        self.standing.expire(now);
         let over: Vec<FencingToken> = self
             .held
             .values()

@@ -1,12 +1,15 @@
 //! What a leader knows: its members, and every grant between them.
 
+use std::collections::BTreeSet;
+
 use tidegate_types::class::ClassId;
 use tidegate_types::units::{Ratio, Time};
 
 use super::grant_history::{EndReason, GrantDecision, GrantTotals, History};
 use super::grants::{GrantKey, Grants, LedgerEntry, key};
 use super::members::{FleetMember, Members, News};
-use super::message::{CarriedGrant, Directive, Fence, Heartbeat};
+use super::message::{CarriedGrant, Directive, Fence, Heartbeat, StandingPermits};
+use super::standing::Standing;
 use super::{
     Amount, FencingToken, FleetOptions, Grant, MatchingProblem, NodeId, Redirection, Tuple,
 };
@@ -43,6 +46,8 @@ pub(super) struct Ledger {
     /// Why they were given, for people.
     pub(super) history: History,
     pub(super) totals: GrantTotals,
+    /// What neighbours may always send by each other.
+    standing: Standing,
     /// Grants of this leader so far.
     granted: u64,
     /// What grants have changed by since [`Ledger::take_changed`].
@@ -246,6 +251,40 @@ impl Ledger {
         self.history.given(given);
     }
 
+    /// Divides standing permits anew, where pairs have changed or capacities.
+    pub(super) fn permit(&mut self, is_reshaped: bool, options: &FleetOptions) {
+        if options.standing_lease.is_zero() {
+            return;
+        }
+        if is_reshaped {
+            self.standing.reshape(&self.members);
+        }
+        let mut told = BTreeSet::new();
+        self.standing.divide(self.members.rows(), options.standing, |place| _ = told.insert(place));
+        for place in told {
+            if let Some(member) = &mut self.members.rows_mut()[place] {
+                member.change_permits();
+            }
+        }
+    }
+
+    /// The standing permits of a member, where it must hear of them.
+    fn permits(
+        &self,
+        now: Time,
+        place: usize,
+        revision: u64,
+        options: &FleetOptions,
+    ) -> Option<StandingPermits> {
+        let member = self.members.rows()[place].as_ref()?;
+        let lease = options.standing_lease;
+        if lease.is_zero() || !member.lacks_permits(now, lease) {
+            return None;
+        }
+        let permits = self.standing.of(place, &self.members, revision, options);
+        Some(StandingPermits { lease, permits })
+    }
+
     /// Directives for all who must hear something, with all of their grants: what has changed, and what
     /// must be renewed.
     pub(super) fn directives(
@@ -262,10 +301,16 @@ impl Ledger {
             }
         }
         let mut directives = Vec::new();
-        for (member, grants) in self.members.rows_mut().iter_mut().zip(grants) {
-            let Some(member) = member else { continue };
-            if member.must_direct || member.is_due(now, options.renewal, !grants.is_empty()) {
+        for (place, grants) in grants.into_iter().enumerate() {
+            let standing = self.permits(now, place, revision, options);
+            let Some(member) = &mut self.members.rows_mut()[place] else { continue };
+            let has_new = standing.as_ref().is_some_and(|standing| !standing.permits.is_empty());
+            let is_due = member.is_due(now, options.renewal, !grants.is_empty());
+            if member.must_direct || has_new || is_due {
                 member.direct(now, round);
+                if standing.is_some() {
+                    member.permit(now, round);
+                }
                 directives.push(Directive {
                     node: member.node,
                     incarnation: member.incarnation,
@@ -273,6 +318,7 @@ impl Ledger {
                     beat: member.number,
                     lease: options.lease,
                     grants,
+                    standing,
                 });
             }
         }

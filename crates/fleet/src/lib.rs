@@ -14,14 +14,14 @@
 //! |---|---|
 //! | `tuple.rs`, `problem.rs`, `candidates.rs` | what a node reports; what a matching is asked; who can lend to whom |
 //! | `matching.rs` | the matchings by name: `augment` (default), `flow`, and baselines |
+//! | `standing.rs` | what neighbours may always send by each other |
 //! | `sticky.rs` | lets any matching keep what is granted |
 //! | `message.rs`, `options.rs` | what agents and orchestrators exchange; what can be tuned |
-//! | `agent.rs`, `neighbours.rs` | a node's side: its grants; the links that it keeps open |
+//! | `agent.rs`, `held.rs`, `neighbours.rs` | a node's side; its grants and permits; the links that it keeps open |
 //! | `orchestrator.rs`, `members.rs`, `ledger.rs`, `grants.rs` | the leader: its members and every grant |
 //! | `pairs.rs`, `plausibility.rs`, `moving_average.rs` | pairs that do help each other; claims that are refused; smoothed amounts |
 //! | `election.rs` | which orchestrator leads |
 //! | `grant_history.rs` | why grants were given, for people |
-//! | `reserve.rs` | how a provider makes room for what it lends (not reachable yet) |
 //! ```
 //! use tidegate_fleet::{Amount, Candidates, MatchingName, MatchingProblem, Peer};
 //!
@@ -43,6 +43,7 @@ mod candidates;
 mod election;
 mod grant_history;
 mod grants;
+mod held;
 mod ledger;
 mod matching;
 mod members;
@@ -54,27 +55,29 @@ mod orchestrator;
 mod pairs;
 mod plausibility;
 mod problem;
-mod reserve;
+mod standing;
 mod sticky;
 mod tuple;
 
 pub use tidegate_types::amount::Amount;
 use tidegate_types::class::ClassId;
 
-pub use self::agent::{Agent, AgentInput, AgentOutput, HeldGrant};
+pub use self::agent::{Agent, AgentInput, AgentOutput};
 pub use self::candidates::{Candidates, Peer};
 pub use self::election::{Election, ElectionInput, ElectionOptions, ElectionOutput, KeyHolder};
 pub use self::grant_history::{EndReason, GrantDecision, GrantTotals};
+pub use self::held::HeldGrant;
 pub use self::ledger::{GrantStatus, MemberStatus};
 pub use self::matching::MatchingName;
-pub use self::message::{CarriedGrant, Directive, Fence, FleetDigest, Heartbeat, ReachablePeer};
+pub use self::message::{
+    CarriedGrant, Directive, Fence, FleetDigest, Heartbeat, ReachablePeer, StandingPermits,
+};
 pub use self::neighbours::Neighbours;
 pub use self::options::FleetOptions;
 pub use self::orchestrator::{MatchingRound, Orchestrator, OrchestratorInput, OrchestratorOutput};
 pub use self::pairs::PairState;
 pub use self::plausibility::FalseClaim;
 pub use self::problem::{MatchingProblem, Redirection};
-pub use self::reserve::{ClassShift, Reserve, ReserveError};
 pub use self::tuple::Tuple;
 
 /// Nodes of one fleet: places are 32 bits wide, and one orchestrator serves no more.

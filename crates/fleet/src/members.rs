@@ -31,6 +31,8 @@ pub(super) struct FleetMember {
     round: u64,
     directed: Time,
     pub(super) must_direct: bool,
+    /// The directive with its standing permits, and when that went; none: they have changed since.
+    permitted: Option<(u64, Time)>,
 }
 
 impl FleetMember {
@@ -50,6 +52,7 @@ impl FleetMember {
             round: 0,
             directed: Time::ZERO,
             must_direct: true,
+            permitted: None,
         }
     }
 
@@ -62,6 +65,23 @@ impl FleetMember {
     /// A directive goes to it.
     pub(super) fn direct(&mut self, now: Time, round: u64) {
         (self.must_direct, self.directed, self.round) = (false, now, round);
+    }
+
+    /// Its standing permits have changed.
+    pub(super) fn change_permits(&mut self) {
+        (self.permitted, self.must_direct) = (None, true);
+    }
+
+    /// Whether its standing permits are to be said, or said again: before half of their time is over.
+    pub(super) fn lacks_permits(&self, now: Time, lease: std::time::Duration) -> bool {
+        let Some((round, at)) = self.permitted else { return true };
+        let is_lost = self.heard > at && self.obeyed.round < round;
+        is_lost || now.since(at) >= lease / 2
+    }
+
+    /// A directive with its standing permits goes to it.
+    pub(super) fn permit(&mut self, now: Time, round: u64) {
+        self.permitted = Some((round, now));
     }
 
     /// Whether its directive is to be said again: in answer to a beat, when it holds something, or has
@@ -150,6 +170,9 @@ impl Members {
             self.is_stale |= reach != member.reach;
             member.reach = reach.to_vec();
         }
+        if news == News::First {
+            member.permitted = None;
+        }
         // It is told that it was heard.
         member.must_direct |= news == News::First || beat.peers.is_some();
         self.is_stale |= known.is_none();
@@ -179,15 +202,15 @@ impl Members {
     }
 
     /// Makes the rows of candidates anew where somebody came, left or reaches others. `open_to` says of a receiver
-    /// which providers it may be matched with.
+    /// which providers it may be matched with. Answers whether they are new.
     pub(super) fn refresh<MayTry: Fn(NodeId) -> bool>(
         &mut self,
         open_to: impl Fn(NodeId) -> MayTry,
-    ) {
+    ) -> bool {
         if std::mem::take(&mut self.is_stale) {
             self.find_places();
         } else if !self.is_reshaped {
-            return;
+            return false;
         }
         self.is_reshaped = false;
         let mut candidates = Candidates::default();
@@ -202,6 +225,7 @@ impl Members {
             candidates.push(&row);
         }
         self.candidates = candidates;
+        true
     }
 
     /// Pairs change many times a second, places hardly ever: they are looked up once.

@@ -71,6 +71,18 @@ pub struct Directive {
     pub lease: Duration,
     /// As provider and as receiver.
     pub grants: Vec<Grant>,
+    /// Its standing permits; absent where it has them from an earlier directive.
+    pub standing: Option<StandingPermits>,
+}
+
+/// What neighbours may always send by each other: all permits of a node. One that the same leader named before and that
+/// is not in it is over; those of earlier leaders end by themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StandingPermits {
+    /// How long they last unless they are renewed.
+    pub lease: Duration,
+    /// As provider and as receiver, one a pair.
+    pub permits: Vec<Grant>,
 }
 
 /// What a leader knows and no node does, for whoever follows it.

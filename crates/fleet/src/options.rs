@@ -35,6 +35,10 @@ pub struct FleetOptions {
     pub renewal: Duration,
     /// Time without a beat after which a node is gone.
     pub silence: Duration,
+    /// Part of a provider's capacity that its neighbours hold standing permits for, all together.
+    pub standing: Ratio,
+    /// How long a standing permit lasts unless it is renewed; zero: there are none.
+    pub standing_lease: Duration,
     /// What a receiver may have in a provider's queue, as a time of its grant.
     pub credit: Duration,
     /// When a grant is judged.
@@ -60,6 +64,8 @@ impl Default for FleetOptions {
             lease_extra: Duration::from_secs(1),
             renewal: Duration::from_millis(750),
             silence: Duration::from_secs(3),
+            standing: Ratio::new(0.1),
+            standing_lease: Duration::from_secs(600),
             credit: Duration::from_millis(250),
             trial: Duration::from_secs(2),
             apart: Duration::from_secs(60),

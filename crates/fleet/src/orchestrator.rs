@@ -270,7 +270,9 @@ impl Orchestrator {
         let round = (revision, self.round.number + 1);
         self.ledger.silence(now, &self.options);
         self.judge(now);
-        self.ledger.members.refresh(|receiver| self.pairs.open_to(now, receiver));
+        let pairs = |receiver| self.pairs.open_to(now, receiver);
+        let is_reshaped = self.ledger.members.refresh(pairs);
+        self.ledger.permit(is_reshaped, &self.options);
         let problem = self.ledger.problem(&self.options);
         let wanted = problem.wanted().iter().copied().sum();
         let redirections = sticky::solve(self.options.matching, &problem, round.1);

@@ -43,6 +43,7 @@
 //! | `node/durability/` | the others: segments, the backlog and its reading, sessions of publishers |
 //! | `node/durable.rs` | a record leaves memory for the log and is read back |
 //! | `node/preparation.rs`, `node/change.rs` | what scripts, endpoints and new rules change of what waits |
+//! | `node/reserved.rs`, `node/lending.rs` | what of our uplink is reserved for neighbours' records; what becomes of these |
 //! | `node/restore.rs`, `node/view.rs`, `node/ahead.rs` | a start from a log; what the world may see; a batch is read side by side |
 //! | `inbound.rs` | how fast records may come in |
 //! | `adapt.rs`, `status.rs` | what a script may see and order; what people are shown |

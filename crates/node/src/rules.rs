@@ -112,6 +112,18 @@ impl Rule {
         }
     }
 
+    /// The rule of neighbours' records of a class for which our uplink is reserved: they are served as our own ones
+    /// of the class are.
+    pub fn reserved(classes: &Classes, of: ClassId, to: OutputId) -> Self {
+        let name = format!("reserved-{}", classes.spec(of).name).into();
+        Rule { name, ..Rule::relay(classes, of, of, to) }
+    }
+
+    /// Whether it is one of those.
+    pub fn is_reserved(&self) -> bool {
+        self.relays == Some(self.class)
+    }
+
     /// Whether its records may be in the log only, to be read back later.
     pub fn can_leave(&self) -> bool {
         self.accept == AcceptMode::Durable && self.discipline != Discipline::NewestOnly
@@ -211,17 +223,15 @@ impl Rules {
         self.asked.iter().copied().find(|&rule| covers(self.get(rule)))
     }
 
-    /// The rule of neighbours' records of a class.
-    pub fn relaying(&self, class: ClassId) -> Option<RuleId> {
-        self.asked.iter().copied().find(|&rule| self.get(rule).relays == Some(class))
+    /// The rule of neighbours' records of a class, with or without a reservation.
+    pub fn relaying(&self, class: ClassId, is_reserved: bool) -> Option<RuleId> {
+        let is_it = |rule: &Rule| rule.relays == Some(class) && rule.is_reserved() == is_reserved;
+        self.asked.iter().copied().find(|&rule| is_it(self.get(rule)))
     }
 
-    /// The rule of a record: by its key, or for one that a neighbour sent here by its class there.
-    pub fn covering(&self, key: &[u8], relays: Option<ClassId>) -> Option<RuleId> {
-        match relays {
-            Some(class) => self.relaying(class),
-            None => std::str::from_utf8(key).ok().and_then(|key| self.find(key)),
-        }
+    /// The rule of a record of our own, by its key.
+    pub fn covering(&self, key: &[u8]) -> Option<RuleId> {
+        std::str::from_utf8(key).ok().and_then(|key| self.find(key))
     }
 
     /// The rule at its place.

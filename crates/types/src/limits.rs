@@ -68,6 +68,9 @@ pub const LOG_PACKETS_MAX: usize = 1 << 20;
 /// arrival there. After that it is never sent, and goes back. Its receiver lends no more than 250 ms of
 /// queue, so one that waits for so long met an uplink that stands still.
 pub const RELAY_HOLD_MAX: Duration = Duration::from_secs(2);
+/// What a receiver may have waiting at a provider, as a time of its grant: a queue that nobody else could serve
+/// meanwhile.
+pub const RELAY_CREDIT: Duration = Duration::from_millis(250);
 /// How long it may be at the provider in all, the far end's answer included. After that it goes back,
 /// though it may have arrived: nobody is worse off than alone for longer than a lease.
 pub const RELAY_ANSWER_MAX: Duration = Duration::from_secs(5);

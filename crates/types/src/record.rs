@@ -146,6 +146,8 @@ pub struct Foreign {
     /// Whether an earlier attempt may have arrived: then so may this one, a second time. The log knows no
     /// attempts: the process remembers which of its records are marked, and the next one marks all.
     pub again: bool,
+    /// What was left of its bound when it came, where that counts here: a neighbour's record, for our uplink.
+    pub left: Option<Duration>,
 }
 
 /// On whose account records are, as far as their input knows.

@@ -87,6 +87,8 @@ pub(super) enum Bench {
     Fleet(fleet::Options),
     /// The same while leader, lender and borrower are killed and networks fail: is anything lost?
     FleetFaults(fleet::FaultOptions),
+    /// An uplink stands still or refuses, ten times: alarms of a node with a neighbour, alone, and of Mosquitto's bridge
+    FleetOutage(fleet::outage::Options),
     /// What an orchestrator costs that leads a thousand nodes with mutual TLS
     Orchestrator(orchestrator::Options),
     /// Nanoseconds per record through a node with 10,000 queues
@@ -155,6 +157,7 @@ impl Bench {
             Bench::LteTraces(options) => recorded::run(&options, say).await?,
             Bench::Fleet(options) => fleet::run(options, say).await?,
             Bench::FleetFaults(options) => fleet::faults(options, say).await?,
+            Bench::FleetOutage(options) => fleet::outage::run(options, say).await?,
             Bench::Orchestrator(options) => orchestrator::run(options).await?,
             Bench::Core(options) => {
                 tokio::task::spawn_blocking(move || core::run(&options)).await??

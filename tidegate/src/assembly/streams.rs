@@ -27,8 +27,11 @@ pub fn rules(config: &Config) -> anyhow::Result<Rules> {
     }
     if let Some(FleetSeat { output, relayed }) = seat(config)? {
         let all = all_classes(config)?;
-        rules
-            .extend((0..relayed.0).map(|class| Rule::relay(&all, ClassId(class), relayed, output)));
+        let of = |class| {
+            let class = ClassId(class);
+            [Rule::reserved(&all, class, output), Rule::relay(&all, class, relayed, output)]
+        };
+        rules.extend((0..relayed.0).flat_map(of));
     }
     Rules::new(rules).context("[[stream]]")
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tidegate_fleet::{FleetOptions, MatchingName};
 
 use super::links::LinkInputConfig;
-use super::units::{BitRate, Listen};
+use super::units::{BitRate, Listen, Period};
 use super::{Config, InputConfig, OutputConfig};
 use crate::keys::table::{choices, keys};
 use crate::keys::values::{Choice, Shape};
@@ -15,8 +15,9 @@ use crate::support::tls::grpc::FleetTls;
 
 keys! {
     /// `[fleet]`.
-    pub struct FleetConfig: Eq {
-        /// Host and port of every orchestrator. Default: none, and no fleet.
+    pub struct FleetConfig {
+        /// Host and port of every orchestrator. Default: none; without a standing permit of a neighbour it is then in no
+        /// fleet.
         pub orchestrators: Vec<String> = Vec::new(); sample(r#"["orch-1.example:7400"]"#),
         /// The output whose records neighbours may carry, and to which theirs go. Default: the first.
         pub output: Option<String>; sample("cloud"),
@@ -50,11 +51,14 @@ pub const PLACES_MAX: usize = 8;
 
 keys! {
     /// `[[fleet.peer]]`.
-    pub struct PeerConfig: Eq {
+    pub struct PeerConfig {
         /// Its name, as in its certificate.
         pub name: Option<String>; required() sample("gate-8"),
         /// Host and port of its [fleet] listen.
         pub to: Option<String>; required() sample("gate-8.example:7444"),
+        /// What the two may always send by each other, of all classes but the last, whoever leads: the same at both. A
+        /// node honours a tenth of what its uplink carries, all neighbours together. Default: what the leader gives.
+        pub standing: Option<BitRate>; sample("200kbit"),
     }
 }
 
@@ -71,7 +75,7 @@ pub fn peer_label(name: &str) -> String {
 impl FleetConfig {
     /// Whether the node is part of a fleet.
     pub fn is_set(&self) -> bool {
-        !self.orchestrators.is_empty()
+        !self.orchestrators.is_empty() || self.peer.iter().any(|peer| peer.standing.is_some())
     }
 
     /// The files of its TLS, if all are given.
@@ -182,6 +186,8 @@ keys! {
         pub roles: Roles = Roles::Optional,
         /// What a node's uplink has at most.
         pub uplink_max: BitRate = BitRate(FleetOptions::default().uplink_max.rate()),
+        /// How long standing permits last unless they are renewed; zero: there are none.
+        pub standing: Period = Period(FleetOptions::default().standing_lease),
         /// Classes of every node.
         pub classes: usize = 3,
         /// How shortage meets spare bandwidth.

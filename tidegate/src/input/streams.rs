@@ -326,7 +326,7 @@ impl Stream {
             }
             let (place, mut pending) = first.remove_entry();
             pending.is_admitted = true;
-            records.push(offered(source, place, &pending));
+            records.push(offered(source, place, &pending, self.name.1.is_some()));
             self.offered.insert(place, pending);
         }
         (way.unwrap_or_default(), records)

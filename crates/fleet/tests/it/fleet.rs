@@ -7,4 +7,5 @@ mod faults;
 mod leading;
 mod matching;
 mod pairs;
+mod standing;
 mod support;

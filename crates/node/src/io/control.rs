@@ -85,6 +85,16 @@ pub enum Control {
         /// For how long from now.
         lease: Duration,
     },
+    /// What of our own uplink is reserved for neighbours' records of a class, or of a more urgent one, from now on, in
+    /// place of what was: nothing, where the amount is zero.
+    Reserve {
+        /// For which class.
+        class: ClassId,
+        /// How much.
+        amount: Amount,
+        /// For how long from now.
+        lease: Duration,
+    },
     /// Who is reached by an output from now on: the log says it of what goes that way.
     Neighbour {
         /// The output.

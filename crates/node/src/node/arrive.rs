@@ -47,11 +47,19 @@ impl Node {
     }
 
     /// Accepts, drops or refuses one offer of an open connection, or answers that it must wait for room.
-    fn admit(&mut self, offered: Offered) -> Option<Blocked> {
+    fn admit(&mut self, mut offered: Offered) -> Option<Blocked> {
         let size = size_of(&offered);
         let source = self.base.sources.get(offered.source);
         let (relays, bound) = source.map_or((None, None), |source| (source.relays, source.bound));
-        let rule = bound.or_else(|| self.base.options.rules.covering(&offered.key, relays));
+        let rule = match relays {
+            Some(class) => self.rule_of_lent(class, &mut offered, size),
+            None => bound.or_else(|| self.base.options.rules.covering(&offered.key)),
+        };
+        if relays.is_some() && rule.is_some() && self.lends_nothing() {
+            let back = RefuseReason::Dropped(DropReason::GivenBack);
+            self.base.refuse(&offered, rule, back);
+            return None;
+        }
         let stream = match self.stream_for(offered.source, rule, size) {
             Ok(stream) => stream,
             Err(reason) => {
@@ -81,6 +89,22 @@ impl Node {
             }
             Err(room) => self.apply_full_policy(offered, stream, room),
         }
+    }
+
+    /// The rule of a neighbour's record; its deadline is later by what comes before it of what is reserved.
+    fn rule_of_lent(
+        &mut self,
+        class: ClassId,
+        offered: &mut Offered,
+        size: Size,
+    ) -> Option<RuleId> {
+        let (rule, later) = self.place_lent(class, size);
+        let left = offered.foreign.as_mut().and_then(|foreign| foreign.left.as_mut());
+        // A late one stays late: it is in nobody's way.
+        if let Some(left) = left.filter(|left| !left.is_zero()) {
+            *left += later;
+        }
+        rule
     }
 
     /// The stream of an offer, or why it is refused whatever room there is.
@@ -223,7 +247,7 @@ impl Node {
         let now = base.now;
         let (key, last) =
             base.holdings.accept(fresh, |key: DeliveryKey, spec: QueueSpec, size: Size| {
-                egress.count_arrival(now, spec, size);
+                egress.count_arrival(&base.options, now, spec, size);
                 if is_scripted {
                     preparation.show(key);
                 }
@@ -239,6 +263,7 @@ impl Node {
         let is_durable = rule.accept == AcceptMode::Durable;
         let origin = if is_durable { self.durability.origin() } else { &self.origin };
         let own = || Identity { origin: origin.clone(), stream: known.id, seq };
+        let left = offered.foreign.as_ref().and_then(|foreign| foreign.left);
         let ttl = [offered.ttl, rule.ttl].into_iter().flatten().min();
         Record {
             identity: offered.foreign.map_or_else(own, |foreign| foreign.identity),
@@ -246,7 +271,7 @@ impl Node {
             properties: offered.properties,
             payload: offered.payload,
             arrived: offered.read_at,
-            deadline: offered.read_at + rule.latency,
+            deadline: offered.read_at + left.unwrap_or(rule.latency),
             expires: ttl.map(|ttl| offered.read_at + ttl),
             source_unix_ns: offered.source_unix_ns,
         }

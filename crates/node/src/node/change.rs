@@ -81,7 +81,7 @@ impl Node {
         self.base.holdings.move_towards(self.base.now, key, queue);
         if let Some(&Delivery { size, .. }) = self.base.holdings.delivery(key) {
             let spec = QueueSpec { output: to, ..spec };
-            self.egress.count_arrival(self.base.now, spec, size);
+            self.egress.count_arrival(&self.base.options, self.base.now, spec, size);
         }
     }
 

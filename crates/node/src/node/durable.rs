@@ -165,7 +165,7 @@ impl Node {
     fn take_up(&mut self, segment: SegmentId, logged: LoggedRecord) {
         let has_room = self.base.holdings.bytes() + logged.size() <= self.base.options.memory;
         let Some(back) = self.durability.take_up(segment, &logged, has_room) else { return };
-        let Some(rule) = self.base.options.rules.covering(&logged.key, None) else {
+        let Some(rule) = self.base.options.rules.covering(&logged.key) else {
             return self.end_stored(&back, DropReason::Unroutable);
         };
         let expires = self.durability.expiry_of(self.base.now, segment, &logged);

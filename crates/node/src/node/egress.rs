@@ -27,6 +27,7 @@ use tidegate_capacity as capacity;
 use tidegate_capacity::uplink::Uplink;
 use tidegate_schedule::Choice;
 use tidegate_schedule::queue::{DeliveryKey, ListEnd, QueueSpec};
+use tidegate_types::class::ClassId;
 use tidegate_types::units::{Size, Time};
 
 use self::candidates::UplinkCandidates;
@@ -54,6 +55,13 @@ struct Handing {
     output: OutputId,
     choice: Choice,
     piece: Size,
+}
+
+/// The class as which a record is metered: neighbours' are no part of what our own classes want and use.
+#[inline]
+fn metered(options: &NodeOptions, spec: QueueSpec) -> ClassId {
+    let seat = options.fleet.filter(|_| options.rules.get(spec.rule).relays.is_some());
+    seat.map_or(spec.class, |seat| seat.relayed)
 }
 
 impl Egress {
@@ -98,9 +106,16 @@ impl Egress {
 
     /// Bytes came to a queue.
     #[inline]
-    pub(super) fn count_arrival(&mut self, now: Time, spec: QueueSpec, size: Size) {
+    pub(super) fn count_arrival(
+        &mut self,
+        options: &NodeOptions,
+        now: Time,
+        spec: QueueSpec,
+        size: Size,
+    ) {
         let uplink = self.outputs[usize::from(spec.output.0)].uplink;
-        self.uplinks[uplink].meters[spec.class.index()].0.count(now, size);
+        let class = metered(options, spec);
+        self.uplinks[uplink].meters[class.index()].0.count(now, size);
     }
 
     /// Hands bytes of a record to a connection: the one way out of the node.
@@ -110,6 +125,8 @@ impl Egress {
         let state = &mut self.outputs[usize::from(output.0)];
         let path = state.first_path + usize::from(lane_index);
         let lane = &mut state.lanes[usize::from(lane_index)];
+        let spec = base.holdings.delivery(key).map(|delivery| delivery.spec);
+        let metered = spec.map_or(choice.class, |spec| metered(&base.options, spec));
         let cut = base.holdings.take_cut(base.now, key, piece, &mut lane.last_number);
         let Cut { start, end, number, again, is_last } = cut;
         if is_last {
@@ -118,7 +135,7 @@ impl Egress {
         } else {
             lane.current.get_or_insert((key, choice.timing));
         }
-        lane.picked.push_back(Picked { key, class: choice.class, piece, number, is_last });
+        lane.picked.push_back(Picked { key, class: metered, piece, number, is_last });
         self.uplinks[state.uplink].uplink.picked_for(base.now, path, piece);
         Output::Transmit {
             path: PathId { output, lane: lane_index },

@@ -4,9 +4,9 @@
 //! [`Node::next_timeout`] at the latest. `Node` only composes: each fact has one part that owns it, with
 //! fields that no other file can write, and every sum stands in a part or in the algorithm that it joins.
 //!
-//! The files are listed, in the order of reading, on the room's opening page ([`crate`]). Six of them have functions
-//! of `Node`, for they join several parts: this one, `arrive.rs`, `durable.rs`, `change.rs`, `feedback.rs` and
-//! `view.rs`.
+//! The files are listed, in the order of reading, on the room's opening page ([`crate`]). Seven of them have
+//! functions of `Node`, for they join several parts: this one, `arrive.rs`, `durable.rs`, `change.rs`, `feedback.rs`,
+//! `lending.rs` and `view.rs`.
 
 mod admission;
 mod ahead;
@@ -18,9 +18,11 @@ mod durable;
 mod egress;
 mod feedback;
 mod holdings;
+mod lending;
 mod outbox;
 mod owners;
 mod preparation;
+mod reserved;
 mod restore;
 mod sources;
 mod view;
@@ -36,6 +38,7 @@ use self::base::Base;
 use self::durability::Durability;
 use self::egress::Egress;
 use self::preparation::Preparation;
+use self::reserved::Lending;
 use crate::io::{Control, Input, Output};
 use crate::options::{NodeOptions, OptionsError};
 
@@ -49,6 +52,7 @@ pub struct Node {
     durability: Durability,
     preparation: Preparation,
     egress: Egress,
+    lending: Lending,
     is_stopping: bool,
     is_drained: bool,
 }
@@ -83,6 +87,7 @@ impl Node {
             durability,
             preparation: Preparation::default(),
             egress: Egress::new(&options),
+            lending: Lending::default(),
             is_stopping: false,
             is_drained: false,
         })
@@ -162,6 +167,7 @@ impl Node {
             Control::Grant { peer, class, amount, lease } => {
                 self.egress.grant(&mut self.base, (peer, class), amount, lease);
             }
+            Control::Reserve { class, amount, lease } => self.reserve(class, amount, lease),
             Control::Neighbour { peer, name } => self.egress.name_peer(peer, name),
             Control::Pace { queue, rate } => {
                 self.base.holdings.set_rate(self.base.now, queue.into(), rate)
@@ -182,6 +188,7 @@ impl Node {
         if let Some(output) = self.base.outbox.pop() {
             return Some(output);
         }
+        self.watch_lent();
         self.settle();
         self.base.holdings.release_due(now);
         let Node { base, admission, durability, preparation, egress, is_stopping, .. } = self;
@@ -212,7 +219,10 @@ impl Node {
         let patience = self.base.sources.first_patience().map(|(at, _)| at);
         let log = self.durability.log().next_timeout();
         let egress = self.egress.next_timeout();
-        [expiry, paced, late, patience, log, egress].into_iter().flatten().min()
+        [expiry, paced, late, patience, log, egress, self.next_look_at_lent()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// What room is measured by.

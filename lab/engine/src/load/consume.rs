@@ -19,8 +19,13 @@ use crate::query::{Answer, Query};
 /// Before a broker that broke off is tried again.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// The property of a record that may have come before.
+const MARK: &str = "tidegate-again";
+/// What stands behind the stamp of such a record.
+pub const MARKED: &str = " marked";
+
 /// A consumer: it prints [`READY`] when everything published from now on will reach it, then a line for
-/// each record that comes: its stamp and the time of its arrival. Where records carry values it runs the query
+/// each record that comes: its stamp, [`MARKED`] if it is, and the time of its arrival. Where records carry values it runs the query
 /// of [`crate::query`], and prints a line for each answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Consume {
@@ -112,7 +117,8 @@ impl Consume {
         } else {
             let stamp = Stamp::read(&delivery.payload)?;
             let Stamp { stream, seq, due_ns } = &stamp;
-            say(&format!("{stream} {seq} {due_ns} {received_ns}"));
+            let mark = if delivery.headers.contains_key(MARK) { MARKED } else { "" };
+            say(&format!("{stream} {seq} {due_ns}{mark} {received_ns}"));
             for answer in answers(queries, stamp, &delivery.payload) {
                 say(&answer.to_string());
             }

@@ -11,6 +11,7 @@ mod forward;
 mod insist;
 pub mod mqtt;
 pub mod nats;
+mod pass;
 mod publish;
 pub mod raw;
 pub mod records;
@@ -30,10 +31,11 @@ use serde::{Deserialize, Serialize};
 use self::records::{ReceiveRecords, SendRecords};
 pub use arrivals::{Arrivals, Share};
 pub use book::{Account, Book};
-pub use consume::{Arrival, Consume, Source};
+pub use consume::{Arrival, Consume, MARKED, Source};
 pub use forward::Forward;
 pub use insist::Insist;
 pub use nats::Ask;
+pub use pass::Pass;
 pub use publish::{Acked, DUE_PROPERTY, Payload, Publish, SEQ_PROPERTY, STREAM_PROPERTY, Stream};
 pub use tally::{Tally, plots};
 
@@ -55,6 +57,8 @@ pub enum Job {
     Consume(Consume),
     /// Forward from an MQTT broker to RabbitMQ.
     Forward(Forward),
+    /// Pass connections on to a server.
+    Pass(Pass),
     /// Set something up at a NATS server.
     Ask(Ask),
     /// Print the status of the node whose HTTP server listens at this address, in one line.
@@ -67,8 +71,13 @@ pub enum Job {
 impl Job {
     /// Adds what makes the lab's program do this job.
     pub fn add_to(&self, command: &mut Command) {
+        command.args(self.words());
+    }
+
+    /// The arguments that make the lab's program do this job.
+    pub fn words(&self) -> [String; 2] {
         let text = serde_json::to_string(self).expect("a job has only plain values");
-        command.arg(COMMAND).arg(text);
+        [COMMAND.into(), text]
     }
 
     /// Does the job that [`Job::add_to`] wrote; returns when it is done.
@@ -82,6 +91,7 @@ impl Job {
             Job::Insist(job) => job.run().await,
             Job::Consume(job) => job.run().await,
             Job::Forward(job) => job.run().await,
+            Job::Pass(job) => job.run().await,
             Job::Ask(job) => job.run().await,
             Job::Status(address) => {
                 let view = tidegate::cli::top::fetch(&address).await?;

@@ -13,7 +13,8 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::load::stamp::{Stamp, wall_ns};
 use crate::load::{
-    self, Acked, Arrivals, BEGAN, Consume, Insist, Job, Payload, Publish, READY, Stream, mqtt,
+    self, Acked, Arrivals, BEGAN, Consume, Insist, Job, MARKED, Payload, Publish, READY, Stream,
+    mqtt,
 };
 use crate::net::process::Process;
 use crate::net::stage::Stage;
@@ -47,6 +48,8 @@ struct Page {
     size: u64,
     delivered: Delivered,
     seen: BTreeSet<u64>,
+    /// Those that came without a mark.
+    unmarked: BTreeSet<u64>,
     sums: Sums,
     answers: Vec<Answer>,
 }
@@ -96,7 +99,6 @@ impl Book {
     }
 
     pub(super) fn begin(&mut self, world: &World, stage: &Stage) -> anyhow::Result<()> {
-        self.shared.pages().begun_ns = wall_ns();
         for source in &world.source {
             let (job, wait) = publish(source, world, stage)?;
             let size = source.size.range().0.0;
@@ -123,6 +125,8 @@ impl Book {
                 Ok(())
             });
         }
+        // The world's own time begins now, for its faults as for its records.
+        self.shared.pages().begun_ns = wall_ns();
         Ok(())
     }
 
@@ -177,6 +181,8 @@ impl Shared {
         // Of a world before this one, if a broker kept it.
         let Some(page) = pages.sources.get_mut(&stream) else { return Ok(()) };
         let newest = page.seen.last().copied();
+        let is_marked = line.contains(MARKED);
+        page.delivered.unmarked += u64::from(!is_marked && !page.unmarked.insert(seq));
         if !page.seen.insert(seq) {
             page.delivered.duplicates += 1;
             return Ok(());
@@ -284,9 +290,13 @@ mod tests {
         shared.pages().publishers = 0;
         let page = Page { size: 200, ..Page::default() };
         shared.pages().sources.insert("alarm".into(), page);
-        for line in
-            ["alarm 0 1000 1500", "alarm 2 3000 3100", "alarm 1 2000 3200", "alarm 2 3000 9"]
-        {
+        for line in [
+            "alarm 0 1000 1500",
+            "alarm 2 3000 3100",
+            "alarm 1 2000 3200",
+            "alarm 2 3000 9",
+            "alarm 0 1000 marked 1600",
+        ] {
             shared.came(line).unwrap();
         }
         shared.came("ghost 0 1 2").unwrap();
@@ -302,9 +312,10 @@ mod tests {
         shared.acked(acked(1));
         assert!(!shared.pages().is_complete());
         let page = shared.pages().sources.remove("alarm").unwrap();
-        let Delivered { offered, accepted, refused, duplicates, out_of_order, came, .. } =
+        let Delivered { offered, accepted, refused, duplicates, unmarked, came, .. } =
             page.delivered;
-        assert_eq!((offered, accepted, refused, duplicates, out_of_order), (8, 4, 2, 1, 1));
+        assert_eq!((offered, accepted, refused), (8, 4, 2));
+        assert_eq!((duplicates, unmarked, page.delivered.out_of_order), (2, 1, 1));
         let nanos = Duration::from_nanos;
         assert_eq!(came[1], Came { due: nanos(2000), took: nanos(100), bytes: 200 });
         assert!(shared.came("nonsense").is_err());

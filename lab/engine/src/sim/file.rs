@@ -275,6 +275,7 @@ fn records(world: &world::World, outcome: &Outcome) -> Records {
             duplicates: outcome.ledger.further(place),
             out_of_order,
             windows: outcome.judged(place),
+            ..Delivered::default()
         };
         records.insert(source.name.clone(), delivered);
     }

@@ -32,6 +32,8 @@ pub struct Delivered {
     pub came: Vec<Came>,
     /// Further copies.
     pub duplicates: u64,
+    /// Further copies of which nothing said that they may be one: all but one of those without a mark.
+    pub unmarked: u64,
     /// First copies that came after a later record of their source.
     pub out_of_order: u64,
     /// What the query at the far end showed.

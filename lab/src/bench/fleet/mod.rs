@@ -2,6 +2,7 @@
 //! at etcd, RabbitMQ; a busy node borrows what the idle ones have left.
 //! Source: papers/janus.txt, §VII (Table IV at 4G), in the link mode of `lab sim janus-tables`.
 
+pub(crate) mod outage;
 mod place;
 
 use std::fmt::Write as _;

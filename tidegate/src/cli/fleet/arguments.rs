@@ -29,6 +29,7 @@ A file for it:
   nodes = [\"gate-1\", \"gate-2\"] # who may attend; default: every certificate that may be a node
   roles = \"optional\"           # \"required\": certificates without a role may do nothing
   uplink_max = \"10gbit\"        # who claims more of its uplink is not believed
+  standing = \"10m\"            # how long standing permits last unless they are renewed; \"0s\": there are none
   classes = 3                  # those of every node
   matching = \"augment\"         # how shortage meets spare bandwidth
   http = \"127.0.0.1:7401\"      # /metrics, /healthz and /readyz; nowhere if left out

@@ -22,7 +22,7 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
     let place = Place::section("fleet");
     if !fleet.is_set() {
         if *fleet != Default::default() {
-            let text = "nobody leads: give orchestrators = [\"orch-1.example:7400\"]";
+            let text = "nobody leads: give orchestrators = [\"orch-1.example:7400\"], or a [[fleet.peer]] with standing";
             findings.error(place, text);
         }
         return;

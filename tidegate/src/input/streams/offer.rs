@@ -28,11 +28,13 @@ pub(super) fn verdict(reason: RefuseReason) -> Verdict {
     }
 }
 
-/// A record of another node as one of its stream, at its place in the order of arrival.
-pub(super) fn offered(source: &Source, place: u64, pending: &Pending) -> Offered {
+/// A record of another node as one of its stream, at its place in the order of arrival. Of one that is relayed, what
+/// is left of its bound counts here.
+pub(super) fn offered(source: &Source, place: u64, pending: &Pending, is_relayed: bool) -> Offered {
     let Pending { envelope, placed, keeps_name, .. } = pending;
-    let Envelope { identity, again, hop, ttl, source_unix_ns, key, properties, payload, .. } =
-        envelope;
+    let Envelope {
+        identity, again, hop, left, ttl, source_unix_ns, key, properties, payload, ..
+    } = envelope;
     Offered {
         source: source.id(),
         token: Some(Token(place)),
@@ -45,7 +47,11 @@ pub(super) fn offered(source: &Source, place: u64, pending: &Pending) -> Offered
         read_at: source.now(),
         source_unix_ns: *source_unix_ns,
         ttl: *ttl,
-        foreign: keeps_name.then(|| Foreign { identity: Identity::clone(identity), again: *again }),
+        foreign: keeps_name.then(|| Foreign {
+            identity: Identity::clone(identity),
+            again: *again,
+            left: is_relayed.then_some(*left),
+        }),
         packet: None,
     }
 }

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_fleet::{
-    Agent, AgentInput, AgentOutput, Amount, FleetOptions, Grant, NodeId, ReachablePeer,
+    Agent, AgentInput, AgentOutput, Amount, FleetOptions, Grant, HeldGrant, NodeId, ReachablePeer,
 };
 use tidegate_node::io::{Control, OutputId};
 use tidegate_types::class::ClassId;
+use tidegate_types::units::Time;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
@@ -41,6 +42,8 @@ pub struct Peer {
     pub output: OutputId,
     /// The output's name.
     pub label: String,
+    /// What the two may always send by each other, whoever leads.
+    pub standing: Option<Amount>,
 }
 
 /// An output for neighbours that are found, one after the other.
@@ -94,7 +97,12 @@ pub fn start(
         classes: options.classes.join(","),
     };
     let attending = attend::run(tls, orchestrators, greeting, sender.clone());
-    let agent = Agent::new(node_id(&options.name), options.incarnation, options.fleet.clone());
+    let mut agent = Agent::new(node_id(&options.name), options.incarnation, options.fleet.clone());
+    let own = node_id(&options.name);
+    for (peer, amount) in options.peers.iter().filter_map(|peer| Some((peer, peer.standing?))) {
+        let peer = node_id(&peer.name);
+        [(own, peer), (peer, own)].into_iter().for_each(|pair| agent.agree(pair, amount));
+    }
     let member = Member {
         clock: door.clock(),
         agent,
@@ -107,6 +115,7 @@ pub fn start(
         leaders: BTreeMap::new(),
         up: BTreeSet::new(),
         told: BTreeSet::new(),
+        reserved: Vec::new(),
         named: BTreeMap::new(),
         figures: FleetFigures::default(),
         options,
@@ -136,6 +145,8 @@ struct Member {
     up: BTreeSet<NodeId>,
     /// What the node was told that it may send.
     told: BTreeSet<(OutputId, ClassId)>,
+    /// What the node was told that is reserved for neighbours, by class.
+    reserved: Vec<(Amount, Time)>,
     /// Whom the node knows behind each output.
     named: BTreeMap<OutputId, NodeId>,
     figures: FleetFigures,
@@ -308,6 +319,13 @@ impl Member {
         for (peer, class) in over {
             orders.push(Control::Grant { peer, class, amount: Amount::ZERO, lease: LOOK });
         }
+        let reserved = self.agent.reserved();
+        for (class, &(amount, until)) in (0..).map(ClassId).zip(&reserved) {
+            if self.reserved.get(class.index()) != Some(&(amount, until)) {
+                orders.push(Control::Reserve { class, amount, lease: until.since(now) });
+            }
+        }
+        self.reserved = reserved;
         for order in orders {
             self.door.control(order).await?;
         }
@@ -322,6 +340,7 @@ impl Member {
             peers: self.options.peers.len() + self.found.count(),
             lent: sum(&mut self.agent.lent().map(|one| one.usable)),
             borrowed: sum(&mut self.agent.borrowed().map(|one| one.usable)),
+
             grants: Vec::new(),
             ..self.figures.clone()
         };
@@ -333,6 +352,13 @@ impl Member {
         for one in self.agent.borrowed() {
             let name = self.name_of(one.grant.provider).into();
             *by_peer.entry((name, one.grant.class, false)).or_default() += one.usable.0;
+        }
+        // Standing permits are what a neighbour may use as well.
+        let own = node_id(&self.options.name);
+        for HeldGrant { grant, usable, .. } in self.agent.standing() {
+            let is_lent = grant.provider == own;
+            let name = self.name_of(if is_lent { grant.receiver } else { grant.provider }).into();
+            *by_peer.entry((name, grant.class, is_lent)).or_default() += usable.0;
         }
         figures.grants = by_peer.into_iter().collect();
         self.board.tell(figures);

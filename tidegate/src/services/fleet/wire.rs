@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_fleet::{
     Amount, CarriedGrant, Directive, Fence, FencingToken, Grant, Heartbeat, NodeId, ReachablePeer,
-    Tuple,
+    StandingPermits, Tuple,
 };
 use tidegate_types::class::ClassId;
 
@@ -149,6 +149,20 @@ pub struct DirectiveMessage {
     /// All grants of the node.
     #[prost(message, repeated, tag = "6")]
     pub grants: Vec<GrantMessage>,
+    /// Its standing permits, where they are told.
+    #[prost(message, optional, tag = "7")]
+    pub standing: Option<StandingMessage>,
+}
+
+/// `Standing`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct StandingMessage {
+    /// How long the permits last, milliseconds.
+    #[prost(uint64, tag = "1")]
+    pub lease_ms: u64,
+    /// All permits of the node.
+    #[prost(message, repeated, tag = "2")]
+    pub permits: Vec<GrantMessage>,
 }
 
 /// `DescribeRequest`.
@@ -330,14 +344,34 @@ impl From<&Directive> for DirectiveMessage {
             incarnation: directive.incarnation,
             fence: Some(directive.fence.into()),
             beat: directive.beat,
-            lease_ms: u64::try_from(directive.lease.as_millis()).unwrap_or(u64::MAX),
+            lease_ms: millis(directive.lease),
             grants: directive.grants.iter().map(grant).collect(),
+            standing: directive.standing.as_ref().map(|standing| StandingMessage {
+                lease_ms: millis(standing.lease),
+                permits: standing.permits.iter().map(grant).collect(),
+            }),
         }
     }
 }
 
-/// Longest lease that is believed.
+/// Longest leases that are believed, of a grant and of a standing permit.
 const LEASE_MAX: Duration = Duration::from_secs(60);
+const STANDING_MAX: Duration = Duration::from_secs(24 * 3600);
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl TryFrom<StandingMessage> for StandingPermits {
+    type Error = WireError;
+
+    fn try_from(message: StandingMessage) -> Result<Self, WireError> {
+        Ok(StandingPermits {
+            lease: Duration::from_millis(message.lease_ms).min(STANDING_MAX),
+            permits: message.permits.iter().map(GrantMessage::grant).collect::<Result<_, _>>()?,
+        })
+    }
+}
 
 impl TryFrom<DirectiveMessage> for Directive {
     type Error = WireError;
@@ -350,6 +384,7 @@ impl TryFrom<DirectiveMessage> for Directive {
             beat: message.beat,
             lease: Duration::from_millis(message.lease_ms).min(LEASE_MAX),
             grants: message.grants.iter().map(GrantMessage::grant).collect::<Result<_, _>>()?,
+            standing: message.standing.map(StandingPermits::try_from).transpose()?,
         })
     }
 }
@@ -391,17 +426,25 @@ mod tests {
             let heard = BeatMessage::decode(&*bytes).unwrap();
             assert_eq!(Heartbeat::try_from(heard), Ok(said));
         }
-        let said = Directive {
+        for standing in [None, Some(StandingPermits::default()), directive().standing] {
+            let said = Directive { standing, ..directive() };
+            let bytes = DirectiveMessage::from(&said).encode_to_vec();
+            let heard = DirectiveMessage::decode(&*bytes).unwrap();
+            assert_eq!(Directive::try_from(heard), Ok(said));
+        }
+    }
+
+    fn directive() -> Directive {
+        let lease = Duration::from_secs(600);
+        Directive {
             node: NodeId(2),
             incarnation: 9,
             fence: Fence { revision: 7, round: 2 },
             beat: 4,
             lease: Duration::from_secs(5),
             grants: vec![grant()],
-        };
-        let bytes = DirectiveMessage::from(&said).encode_to_vec();
-        let heard = DirectiveMessage::decode(&*bytes).unwrap();
-        assert_eq!(Directive::try_from(heard), Ok(said));
+            standing: Some(StandingPermits { lease, permits: vec![grant()] }),
+        }
     }
 
     /// Bytes of version 1, by hand from `proto/fleet.proto`.
@@ -416,6 +459,16 @@ mod tests {
         assert_eq!(hex(message.held[0].encode_to_vec()), grant);
         let whole = hex(message.encode_to_vec());
         assert_eq!(whole, format!("{beat}4a1e{grant}"));
+        // What a directive says came first is as it was; standing permits stand behind it.
+        let lent = "08071003190100000000000000210200000000000000280230ac02";
+        let before =
+            format!("0902000000000000001109000000000000001a0408071002200428882732 1b{lent}");
+        let before = before.replace(' ', "");
+        let message = DirectiveMessage::from(&Directive { standing: None, ..directive() });
+        assert_eq!(hex(message.encode_to_vec()), before);
+        let standing = format!("3a2108c0cf24121b{lent}");
+        let message = DirectiveMessage::from(&directive());
+        assert_eq!(hex(message.encode_to_vec()), format!("{before}{standing}"));
     }
 
     #[test]

@@ -41,6 +41,7 @@ pub(crate) fn directive(node: u64, round: u64, beat: u64, grants: &[Grant]) -> D
         beat,
         lease: FleetOptions::default().lease,
         grants: grants.to_vec(),
+        standing: None,
     }
 }
 

@@ -81,8 +81,10 @@ impl Egress {
 
     /// A destination refused a record for now.
     pub(crate) fn refused_for_now(&mut self, now: Time, destination: Destination) {
-        if let Some(output) = self.output_mut(destination) {
-            output.refused_since.get_or_insert(now);
+        let Some(output) = self.output_mut(destination) else { return };
+        output.refused_since.get_or_insert(now);
+        if let Destination::Output(output) = destination {
+            self.grants.given_back(now, output);
         }
     }
 

@@ -13,15 +13,16 @@ use slotmap::SparseSecondaryMap;
 use tidegate_schedule::queue::{Delivery, DeliveryKey};
 use tidegate_types::amount::Amount;
 use tidegate_types::class::ClassId;
+use tidegate_types::limits::RELAY_CREDIT;
 use tidegate_types::units::{Size, Time};
 
 use crate::io::{OutputId, PathId};
 use crate::options::NodeOptions;
 
-/// What a receiver may have in a provider's queue, as a time of the grant.
-const CREDIT: Duration = Duration::from_millis(250);
 /// What may go at once after a pause: a node is not asked more often.
 const BURST: Duration = Duration::from_millis(20);
+/// How long a provider that gives a record back is sent nothing: another one may take it.
+const GIVEN_BACK: Duration = Duration::from_millis(100);
 /// Beyond this an answer tells of a queue, not of a distance.
 const FAR_MAX: Duration = Duration::from_secs(1);
 
@@ -67,7 +68,7 @@ impl GrantPacer {
     /// what may be under way, or a small grant would never carry a large one.
     pub(super) fn next(&self, now: Time) -> Option<Time> {
         let far = self.fastest.unwrap_or_default().min(FAR_MAX);
-        let most = self.amount(now).rate().in_span(CREDIT + far);
+        let most = self.amount(now).rate().in_span(RELAY_CREDIT + far);
         (self.under_way < most).then_some(self.paid_at)
     }
 
@@ -82,6 +83,11 @@ impl GrantPacer {
     pub(super) fn answered(&mut self, size: Size, took: Duration) {
         self.under_way = self.under_way.saturating_sub(size);
         self.fastest = Some(self.fastest.map_or(took, |fastest| fastest.min(took)));
+    }
+
+    /// The provider gave a record back.
+    fn given_back(&mut self, now: Time) {
+        self.paid_at = self.paid_at.max(now + GIVEN_BACK);
     }
 
     /// Nothing of what is under way gets an answer any more.
@@ -113,6 +119,12 @@ impl Grants {
                 grant.lost();
             }
         }
+    }
+
+    /// A neighbour gave a record back: others are asked first.
+    pub(super) fn given_back(&mut self, now: Time, by: OutputId) {
+        let own = self.all.iter_mut().filter(|((_, peer), _)| *peer == by);
+        own.for_each(|(_, grant)| grant.given_back(now));
     }
 
     /// Something can go at this time.

@@ -1,8 +1,8 @@
 //! An uplink that carries nothing: how it is known, what is believed of it afterwards, and how what it holds leaves by
 //! neighbours.
 //!
-//! It carries nothing while no connection is up, or while every connection with bytes on the wire has been silent for
-//! three round trips ([`silence_max`]). Bytes that have not left this host are not on the wire: a far end that reads
+//! It carries nothing while no connection is up, or while bytes are on the wire and nothing has been
+//! acknowledged on any connection for three round trips ([`silence_max`]). Bytes that have not left this host are not on the wire: a far end that reads
 //! nothing, such as a broker that blocks its publishers, is no dead uplink. Then the most urgent record goes first, by
 //! any permit of its class or of a less urgent one, so that no record overtakes a more urgent one for want of a permit.
 //! What a silent connection was handed goes again, marked as one that may arrive twice.
@@ -24,15 +24,22 @@ use crate::options::FleetSeat;
 
 impl Egress {
     /// Since when an output carries nothing, or from when on if it stays silent; `None` while nothing speaks for it.
-    pub(super) fn dead_from(&self, output: OutputId) -> Option<Time> {
+    pub(crate) fn dead_from(&self, output: OutputId) -> Option<Time> {
         let state = &self.outputs[usize::from(output.0)];
         let mut up = state.lanes.iter().filter(|lane| lane.is_up).peekable();
         if state.is_down || up.peek().is_none() {
             return Some(Time::ZERO);
         }
-        // Connections that nothing was handed to say nothing about the way.
-        let silent_since = up.filter_map(|lane| lane.silence.since).max()?;
-        Some(silent_since + self.patience(output))
+        // Connections that nothing was handed to say nothing about the way, and one that was handed something a moment
+        // ago does not speak for one that has been silent for long: only what was acknowledged does.
+        let heard = state.lanes.iter().map(|lane| lane.silence.heard).max().unwrap_or(Time::ZERO);
+        let silent_since = up.filter_map(|lane| lane.silence.since).min()?;
+        Some(silent_since.max(heard) + self.patience(output))
+    }
+
+    /// Whether an output carries nothing.
+    pub(crate) fn is_dead(&self, now: Time, output: OutputId) -> bool {
+        self.dead_from(output).is_some_and(|at| at <= now)
     }
 
     /// How long a connection of an output may be silent about what is on the wire.

@@ -81,7 +81,10 @@ impl Egress {
             }
             let [live, late] = base.holdings.heads(class, seat.output, base.now);
             let timing = if live.is_some() { Timing::Live } else { Timing::Late };
-            let Some(key) = live.or(late) else { continue };
+            // A neighbour's stays here: it makes one hop.
+            let Some(key) = live.or(late).filter(|key| !base.holdings.is_lent(*key)) else {
+                continue;
+            };
             if at <= base.now {
                 let what = (key, Choice { class, timing });
                 return self.send_by(base, what, (Reverse(class), peer));
@@ -132,7 +135,8 @@ impl Egress {
         let mut demand = Vec::new();
         let mut used = Rate::ZERO;
         for class in 0..relayed.0 {
-            let backlog = backlog_on(base, uplink, ClassId(class));
+            let backlog = backlog_on(base, uplink, ClassId(class))
+                .saturating_sub(base.holdings.lent_backlog(ClassId(class)));
             let (input, output) = &mut self.uplinks[uplink].meters[usize::from(class)];
             let bound = base.options.classes.spec(ClassId(class)).latency;
             demand.push(gross_demand(input.rate(base.now), backlog, bound));

@@ -113,12 +113,17 @@ pub(super) struct UplinkState {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Silence {
     pub(super) since: Option<Time>,
+    /// When something was acknowledged last.
+    pub(super) heard: Time,
     delivered: Size,
 }
 
 impl Silence {
     /// Figures of the connection came.
     pub(super) fn note(&mut self, now: Time, sample: &PathSample) {
+        if sample.delivered > self.delivered {
+            self.heard = now;
+        }
         // What has not left this host says nothing of the way: the far end may not read.
         if sample.in_flight <= sample.unsent {
             self.since = None;

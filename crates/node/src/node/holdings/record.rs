@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_log::{Destinations, SegmentId};
 use tidegate_schedule::queue::DeliveryKey;
 use tidegate_types::class::ClassId;
-use tidegate_types::limits::{RELAY_ANSWER_MAX, RELAY_HOLD_MAX};
+use tidegate_types::limits::{RELAY_ANSWER_MAX, RELAY_CREDIT, RELAY_HOLD_MAX};
 use tidegate_types::record::{DropReason, Record, RefuseReason, StreamId};
 use tidegate_types::units::{Size, Time};
 
@@ -116,7 +116,12 @@ pub(crate) fn end_of(record: &Record, rule: &Rule) -> Option<Time> {
 /// All times at which it may be given up.
 pub(crate) fn ends_of(record: &Record, rule: &Rule) -> impl Iterator<Item = Time> + use<> {
     let is_relayed = rule.relays.is_some();
-    let ours =
-        [RELAY_HOLD_MAX, RELAY_ANSWER_MAX].map(|span| is_relayed.then_some(record.arrived + span));
+    let hold = match record.deadline > record.arrived && rule.is_reserved() {
+        true => record.deadline.max(record.arrived + RELAY_CREDIT).since(record.arrived),
+        // It is late already, and no later for waiting here than elsewhere.
+        false => RELAY_HOLD_MAX,
+    };
+    let ours = [hold.min(RELAY_HOLD_MAX), RELAY_ANSWER_MAX];
+    let ours = ours.map(|span| is_relayed.then_some(record.arrived + span));
     ours.into_iter().chain([record.expires]).flatten()
 }

@@ -79,8 +79,13 @@ impl Holdings {
         let waiting: Vec<DeliveryKey> =
             deliveries.iter().copied().filter(|&key| self.is_waiting(key)).collect();
         let is_free = waiting.len() == held.left as usize;
-        let relays = self.options.rules.get(self.streams.get(from).rule).relays;
-        let rule = self.options.rules.covering(&key, relays).filter(|_| is_free);
+        let rules = &self.options.rules;
+        let old = rules.get(self.streams.get(from).rule);
+        let rule = match old.relays {
+            Some(class) => rules.relaying(class, old.is_reserved()),
+            None => rules.covering(&key),
+        };
+        let rule = rule.filter(|_| is_free);
         let to = rule.and_then(|rule| self.stream_under(from, rule)).unwrap_or(from);
         let is_seated = |key: &DeliveryKey| {
             let queue = self.queues.get(*key).map(|delivery| delivery.queue);

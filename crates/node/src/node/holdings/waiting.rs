@@ -38,6 +38,25 @@ impl Holdings {
         self.queues.heads(class, output, now)
     }
 
+    /// Whether a delivery is of a neighbour's record.
+    pub(crate) fn is_lent(&self, key: DeliveryKey) -> bool {
+        let delivery = self.queues.get(key);
+        delivery.is_some_and(|one| self.options.rules.get(one.spec.rule).relays.is_some())
+    }
+
+    /// Every delivery of a neighbour's record: each is to be given back at some time.
+    pub(crate) fn lent(&self) -> Vec<DeliveryKey> {
+        self.expiry.iter().map(|(_, key)| *key).filter(|key| self.is_lent(*key)).collect()
+    }
+
+    /// Bytes of neighbours' records that wait in a class of our own.
+    pub(crate) fn lent_backlog(&self, class: ClassId) -> Size {
+        let Some(rule) = self.options.rules.relaying(class, true) else { return Size::ZERO };
+        let own = self.streams.all().filter(|(_, stream)| stream.rule == rule);
+        let queues = own.flat_map(|(_, stream)| stream.queues());
+        queues.map(|queue| self.queues.backlog_of(queue).bytes).sum()
+    }
+
     /// Lets a waiting delivery go by another output than its queue's, until it comes back.
     pub(crate) fn divert(&mut self, now: Time, key: DeliveryKey, output: OutputId) {
         if self.queues.take(key) {

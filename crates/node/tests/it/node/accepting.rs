@@ -53,7 +53,7 @@ fn an_identity_given_elsewhere_travels_on() {
     let mut wire = up(options(rules()));
     let origin = Origin { node: "camera".into(), incarnation: 3 };
     let identity = Identity { origin: origin.into(), stream: StreamId(9), seq: 99 };
-    let foreign = Some(Foreign { identity: identity.clone(), again: false });
+    let foreign = Some(Foreign { identity: identity.clone(), again: false, left: None });
     let offered = Offered { foreign, ..offer(wire.now, 0, "ls/a", 1) };
     wire.offer_all(vec![offered]);
     assert_eq!(wire.node.record(wire.history[0].id).unwrap().identity, identity);

@@ -64,7 +64,7 @@ fn a_neighbours_record_that_goes_right_to_disk_keeps_its_mark() {
         let identity = Identity { origin: origin.clone(), stream: StreamId(5), seq };
         let again = seq % 4 == 0;
         let key = format!("lt/{}-{seq}", if again { "again" } else { "once" });
-        let foreign = Some(Foreign { identity, again });
+        let foreign = Some(Foreign { identity, again, left: None });
         wire.offer_all(vec![Offered { foreign, ..offer(wire.now, 0, &key, 100) }]);
         wire.sync();
     }

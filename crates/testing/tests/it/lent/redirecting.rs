@@ -16,7 +16,7 @@ use tidegate_types::record::{AcceptMode, DropReason, RefuseReason};
 use tidegate_types::units::{Rate, Ratio, Size};
 
 pub(crate) const PEER: OutputId = OutputId(1);
-const RELAYED: ClassId = ClassId(3);
+pub(crate) const RELAYED: ClassId = ClassId(3);
 /// Bytes/s of our own uplink.
 const OWN: f64 = 100_000.0;
 
@@ -35,6 +35,7 @@ fn relay(of: ClassId) -> Rule {
 pub(crate) fn fleet_options() -> NodeOptions {
     let mut rules = rules();
     rules.extend([LS, NM, LT].map(relay));
+    rules.extend([LS, NM, LT].map(|of| Rule::reserved(&fleet_classes(), of, OutputId(0))));
     NodeOptions {
         classes: fleet_classes(),
         rules: Rules::new(rules).unwrap(),
@@ -305,7 +306,7 @@ fn who_is_no_part_of_a_fleet_takes_part_in_none() {
 
 /// Our own uplink's connections have bytes on the wire that nobody acknowledges, since now; the first of them are
 /// `unsent` ones.
-fn fall_silent(wire: &mut Wire, unsent: Size) {
+pub(crate) fn fall_silent(wire: &mut Wire, unsent: Size) {
     for class in [LS, NM, LT] {
         let path = PathId { output: OutputId(0), lane: class.0 };
         let (rtt, in_flight) = (None, Size(5_000));

@@ -1,15 +1,20 @@
 //! A neighbour's record is the neighbour's: it goes back unsent, or it is sent, or nobody can know. It comes
 //! twice only in the last case, and then one of the two is marked.
 
-use tidegate_node::io::{Input, OutputId, PathState};
+use tidegate_node::io::{Control, Input, OutputId, PathState};
 use tidegate_testing::support::*;
 use tidegate_testing::{Wire, offer};
+use tidegate_types::amount::Amount;
+use tidegate_types::class::ClassId;
 use tidegate_types::limits::{RELAY_ANSWER_MAX, RELAY_HOLD_MAX};
 use tidegate_types::record::{
     DropReason, Foreign, Identity, Offered, Origin, RefuseReason, SourceId, StreamId, Token,
 };
+use tidegate_types::units::{Rate, Size};
 
-use crate::lent::redirecting::{PEER, fleet_options, grant, neighbour, offer_relayed};
+use crate::lent::redirecting::{
+    PEER, RELAYED, fall_silent, fleet_options, grant, neighbour, offer_relayed,
+};
 
 const GIVEN_BACK: RefuseReason = RefuseReason::Dropped(DropReason::GivenBack);
 
@@ -23,7 +28,8 @@ fn answered(wire: &Wire) -> Vec<Result<(), RefuseReason>> {
 fn what_the_uplink_does_not_take_in_time_goes_back_and_is_never_sent() {
     let mut wire = up(fleet_options());
     neighbour(&mut wire, LT);
-    wire.down();
+    // Another class's connection is there: the uplink as a whole is not known to fail.
+    wire.path(lane(RELAYED), PathState::Down);
     (0..5).for_each(|token| offer_relayed(&mut wire, token));
     wire.advance(RELAY_HOLD_MAX - ms(1));
     assert_eq!(answered(&wire), []);
@@ -93,7 +99,7 @@ fn our_own_records_wait_for_ever() {
 fn relayed(wire: &Wire, again: bool) -> Offered {
     let origin = Origin { node: "gate-9".into(), incarnation: 7 }.into();
     let identity = Identity { origin, stream: StreamId(4), seq: 1 };
-    let foreign = Some(Foreign { identity, again });
+    let foreign = Some(Foreign { identity, again, left: None });
     let (source, token) = (SourceId(1), Some(Token(1)));
     Offered { source, token, foreign, ..offer(wire.now, 1, "any/key", 100) }
 }
@@ -136,4 +142,157 @@ fn a_record_that_may_have_arrived_goes_by_a_neighbour_with_its_mark() {
     assert!(by_peer.len() > under_way);
     assert!(by_peer[..under_way].iter().all(|again| *again));
     assert!(by_peer[under_way..].iter().all(|again| !again));
+}
+
+/// So much is reserved for neighbours' records of a class, for long.
+fn reserve(wire: &mut Wire, class: ClassId, amount: u64) {
+    wire.control(Control::Reserve { class, amount: Amount(amount), lease: ms(60_000) });
+}
+
+/// A neighbour's record with so much left of its bound.
+fn offer_with(wire: &mut Wire, token: u64, left: u64, size: usize) {
+    let origin = Origin { node: "gate-9".into(), incarnation: 7 }.into();
+    let identity = Identity { origin, stream: StreamId(4), seq: token };
+    let foreign = Some(Foreign { identity, again: false, left: Some(ms(left)) });
+    let (source, token) = (SourceId(1), Some(Token(token)));
+    let plain = offer(wire.now, 1, "any/key", size);
+    wire.handle(Input::Arrived(vec![Offered { source, token, foreign, ..plain }]));
+}
+
+/// The keys of what leaves by our uplink, in order, while it carries all that waits.
+fn order(wire: &mut Wire) -> Vec<String> {
+    wire.forget_history();
+    wire.run(ms(2000));
+    let first = wire.history.iter().filter(|cut| cut.range.start == 0);
+    first.map(|cut| cut.key.to_string()).collect()
+}
+
+/// Keys of our own records and of a neighbour's, all of `ls`, in the order of their sending.
+fn mixed(reserved: u64, left: u64) -> Vec<String> {
+    let mut wire = up(fleet_options());
+    neighbour(&mut wire, LS);
+    reserve(&mut wire, LS, reserved);
+    // The uplink is busy, so that what comes next waits.
+    (0..5).for_each(|_| wire.offer("ls/first", 5000));
+    (0..3).for_each(|token| offer_with(&mut wire, token, left, 996));
+    (0..3).for_each(|_| wire.offer("ls/own", 990));
+    let mut keys = order(&mut wire);
+    keys.retain(|key| key != "ls/first");
+    keys
+}
+
+#[test]
+fn within_a_reservation_the_deadline_decides_and_not_the_owner() {
+    const OWN: &str = "ls/own";
+    const LENT: &str = "any/key";
+    assert_eq!(mixed(1_000_000, 40), [LENT, LENT, LENT, OWN, OWN, OWN], "theirs are due before");
+    assert_eq!(mixed(1_000_000, 60)[..3], [OWN; 3], "ours are");
+    assert_eq!(mixed(0, 40)[..3], [OWN; 3], "nothing is reserved");
+}
+
+#[test]
+fn a_burst_of_a_neighbour_delays_our_own_by_one_record_at_most() {
+    // 20 records' worth are reserved a second: each has its turn 50 ms after the one before.
+    let keys = mixed(20_000, 40);
+    let before = keys.iter().position(|key| key == "ls/own");
+    assert_eq!(before, Some(1), "{keys:?}");
+}
+
+/// The longest wait of our own `ls` beside our own bulk, in milliseconds; with bursts of a neighbour's `ls`, which are
+/// due before ours, or without.
+fn longest_wait(has_neighbour: bool) -> u64 {
+    let mut wire = up(fleet_options());
+    neighbour(&mut wire, LS);
+    reserve(&mut wire, LS, 10_000);
+    let (mut longest, mut waits, mut token) = (0, None, 0);
+    for turn in 0..4000 {
+        if turn % 10 == 0 {
+            wire.offer("lt/own", 1994);
+        }
+        // Just after the burst came, and in between.
+        if turn % 70 == 1 {
+            wire.offer("ls/own", 194);
+            waits = Some(turn);
+        }
+        if turn % 200 == 0 && has_neighbour {
+            for _ in 0..10 {
+                token += 1;
+                offer_with(&mut wire, token, 5, 193);
+            }
+        }
+        wire.carry();
+        wire.advance(ms(1));
+        if wire.history.iter().any(|cut| cut.key == "ls/own") {
+            longest = waits.take().map_or(longest, |since| longest.max(turn - since));
+        }
+        wire.forget_history();
+    }
+    longest
+}
+
+#[test]
+fn our_own_alarm_waits_at_most_one_cut_longer_beside_a_neighbours() {
+    // 1,400 bytes at 92 kB/s.
+    const CUT: u64 = 16;
+    let (without, with) = (longest_wait(false), longest_wait(true));
+    assert!(with <= without + CUT, "{without} {with}");
+}
+
+#[test]
+fn a_neighbours_records_within_a_reservation_are_nobodys_demand_and_make_one_hop() {
+    let mut wire = up(fleet_options());
+    [LS, NM, LT].into_iter().for_each(|class| grant(&mut wire, class, 50_000));
+    neighbour(&mut wire, NM);
+    reserve(&mut wire, NM, 10_000_000);
+    (0..100).for_each(|token| offer_with(&mut wire, token, 900, 996));
+    assert_eq!(wire.node.measured(wire.now).unwrap().demand, [Rate::ZERO; 3]);
+    wire.run(ms(1500));
+    assert!(wire.history.iter().all(|cut| cut.path.output != PEER));
+    let measured = wire.node.measured(wire.now).unwrap();
+    assert_eq!((measured.output, wire.node.held()), (Rate::ZERO, 0));
+}
+
+#[test]
+fn neighbours_bulk_goes_after_our_own_whatever_is_reserved() {
+    let mut wire = up(fleet_options());
+    neighbour(&mut wire, LT);
+    reserve(&mut wire, LT, 1_000_000);
+    (0..5).for_each(|_| wire.offer("lt/first", 5000));
+    offer_with(&mut wire, 1, 10, 996);
+    (0..3).for_each(|_| wire.offer("lt/own", 990));
+    assert_eq!(order(&mut wire).last().map(String::as_str), Some("any/key"));
+}
+
+#[test]
+fn what_a_reservation_does_not_carry_in_time_goes_back() {
+    let mut wire = up(fleet_options());
+    neighbour(&mut wire, LS);
+    reserve(&mut wire, LS, 1_000_000);
+    // Our own records that are due before hold the uplink for long.
+    (0..60).for_each(|_| wire.offer("ls/own", 996));
+    offer_with(&mut wire, 1, 300, 996);
+    offer_with(&mut wire, 2, 0, 996);
+    wire.advance(ms(299));
+    assert_eq!(answered(&wire), []);
+    wire.advance(ms(1));
+    assert_eq!(answered(&wire), [Err(GIVEN_BACK)], "the late one waits on");
+    let given_back = wire.node.counts().dropped[DropReason::GivenBack.index()];
+    assert_eq!(given_back, 1);
+}
+
+#[test]
+fn an_uplink_that_fails_gives_back_what_neighbours_sent_and_takes_no_more() {
+    let mut wire = up(fleet_options());
+    neighbour(&mut wire, NM);
+    reserve(&mut wire, NM, 1_000_000);
+    (0..5).for_each(|token| offer_with(&mut wire, token, 1500, 996));
+    while wire.send() {}
+    fall_silent(&mut wire, Size::ZERO);
+    wire.advance(ms(999));
+    assert_eq!(answered(&wire), []);
+    wire.advance(ms(1));
+    assert_eq!(answered(&wire), [Err(GIVEN_BACK); 5], "at once, those on the wire as well");
+    offer_with(&mut wire, 9, 900, 996);
+    assert_eq!(answered(&wire).len(), 6);
+    assert_eq!(wire.node.held(), 0);
 }

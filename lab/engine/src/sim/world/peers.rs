@@ -109,7 +109,11 @@ impl World<'_> {
             source_unix_ns: Some(record.arrived.as_nanos()),
             ttl: None,
             packet: None,
-            foreign: Some(Foreign { identity: record.identity.clone(), again }),
+            foreign: Some(Foreign {
+                identity: record.identity.clone(),
+                again,
+                left: Some(record.deadline.since(self.now)),
+            }),
         };
         self.tell(Input::Arrived(vec![offered]));
     }

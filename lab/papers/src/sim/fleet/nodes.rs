@@ -204,6 +204,10 @@ impl<'s> Nodes<'s> {
             let amount = tidegate_fleet::Amount::ZERO;
             world.tell(Input::Control(Control::Grant { peer, class, amount, lease: TICK }));
         }
+        for (class, (amount, until)) in (0..).map(ClassId).zip(agent.reserved()) {
+            let lease = until.since(self.now);
+            world.tell(Input::Control(Control::Reserve { class, amount, lease }));
+        }
         self.collect(at);
     }
 }

@@ -70,6 +70,7 @@ impl TryFrom<OrchestratorConfig> for OrchestrateOptions {
         let uplink_max = Amount::of(config.uplink_max.0);
         let mut fleet =
             FleetOptions { classes: config.classes, uplink_max, ..FleetOptions::default() };
+        fleet.standing_lease = config.standing.0;
         if let Some(name) = config.matching {
             fleet.matching = name.parse().map_err(anyhow::Error::msg)?;
         }

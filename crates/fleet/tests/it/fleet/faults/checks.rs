@@ -24,6 +24,10 @@ pub(crate) struct Checks {
     /// Records of each class of each node that have arrived, once each, at each look.
     served: Vec<Vec<[u64; 3]>>,
     distinct: Vec<[u64; 3]>,
+    /// Urgent records of others that each node's uplink carried, at each look and so far: its own bulk pays for them,
+    /// a tenth of its capacity at most.
+    carried: Vec<Vec<u64>>,
+    carrying: Vec<u64>,
     /// What each provider could lend lately, and since when receivers hold more.
     lendable: Vec<VecDeque<u64>>,
     over_since: Vec<Option<u64>>,
@@ -42,6 +46,8 @@ impl Checks {
             arrivals: vec![Vec::new(); nodes],
             served: vec![Vec::new(); nodes],
             distinct: vec![[0; 3]; nodes],
+            carried: vec![Vec::new(); nodes],
+            carrying: vec![0; nodes],
             lendable: vec![VecDeque::new(); nodes],
             over_since: vec![None; nodes],
             redirected: 0,
@@ -71,6 +77,7 @@ impl Checks {
         let (plain, all) = (*plain, *all);
         self.duplicates += u64::from(all > 1);
         self.distinct[sent.origin][sent.class] += u64::from(all == 1);
+        self.carrying[by] += u64::from(sent.origin != by && sent.class < 2);
         if plain > 1 {
             self.complain(tick, format!("{sent:?} came again by {by} without a mark"));
         }
@@ -80,6 +87,7 @@ impl Checks {
         for (place, node) in nodes.iter().enumerate() {
             if tick.is_multiple_of(LOOK) {
                 self.served[place].push(self.distinct[place]);
+                self.carried[place].push(self.carrying[place]);
             }
             let tuple = node.agent().tuple();
             let own = tuple.capacity.saturating_sub(tuple.total()).0;
@@ -138,7 +146,7 @@ impl Checks {
         }
     }
 
-    /// No class is worse off than alone by more than a lease. What is sent twice costs an uplink some time,
+    /// No class is worse off than alone by more than a lease, but bulk for what was carried of others' urgent records. What is sent twice costs an uplink some time,
     /// and records are whole: so few may be missing.
     pub(crate) fn compare(&mut self, alone: &Checks) {
         const FEW: u64 = 2;
@@ -146,7 +154,9 @@ impl Checks {
         for (place, served) in self.served.clone().into_iter().enumerate() {
             for class in 0..3 {
                 let before = |look: usize| alone.served[place][look - lag][class];
-                let is_late = |look: &usize| served[*look][class] + FEW < before(*look);
+                let carried = |look: usize| if class == 2 { self.carried[place][look] } else { 0 };
+                let is_late =
+                    |look: &usize| served[*look][class] + FEW + carried(*look) < before(*look);
                 // A world that is idle has nothing more to deliver.
                 let looks = lag..served.len().min(alone.served[place].len() + lag);
                 if let Some(look) = looks.into_iter().find(is_late) {

@@ -302,6 +302,9 @@ impl Whole {
         for (peer, class) in over {
             orders.push(Control::Grant { peer, class, amount: Amount::ZERO, lease: ms(100) });
         }
+        for (class, (amount, until)) in (0..).map(ClassId).zip(self.agent.reserved()) {
+            orders.push(Control::Reserve { class, amount, lease: until.since(now) });
+        }
         orders.into_iter().for_each(|order| self.process.wire.control(order));
     }
 
@@ -323,7 +326,9 @@ impl Whole {
         }
         process.last += 1;
         let token = process.last;
-        let foreign = Some(Foreign { identity: item.identity.clone(), again: item.again });
+        let left = None;
+        let identity = item.identity.clone();
+        let foreign = Some(Foreign { identity, again: item.again, left });
         let payload = payload(item.content).into();
         let plain = offer(process.wire.now, source.0, CLASSES[class.index()], 0);
         let offered = Offered { token: Some(Token(token)), payload, foreign, ..plain };

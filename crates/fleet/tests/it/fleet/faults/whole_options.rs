@@ -70,7 +70,10 @@ fn rules(classes: &Classes) -> Rules {
         let rule = Rule { accept: AcceptMode::Durable, ..all.clone() };
         rule.for_topics(classes, name, &[name], Duration::from_millis(bound)).expect("a topic")
     });
-    let relay =
-        |of| Rule { bound: MEMORY, ..Rule::relay(classes, ClassId(of), RELAYED, OutputId(0)) };
-    Rules::new(own.chain((0..3).map(relay)).collect()).expect("six rules")
+    let relay = |of| {
+        let (of, to) = (ClassId(of), OutputId(0));
+        [Rule::reserved(classes, of, to), Rule::relay(classes, of, RELAYED, to)]
+            .map(|rule| Rule { bound: MEMORY, ..rule })
+    };
+    Rules::new(own.chain((0..3).flat_map(relay)).collect()).expect("nine rules")
 }

@@ -260,11 +260,12 @@ impl Case {
         }
         let peers = if self.system.is_fleet() { NODES - 1 } else { 0 };
         if self.system.is_fleet() {
-            let relay = |of| Rule {
-                bound: MEMORY,
-                ..Rule::relay(&classes, ClassId(of), RELAYED, OutputId(0))
+            let relay = |of| {
+                let (of, to) = (ClassId(of), OutputId(0));
+                [Rule::reserved(&classes, of, to), Rule::relay(&classes, of, RELAYED, to)]
+                    .map(|rule| Rule { bound: MEMORY, ..rule })
             };
-            rules.extend((0..3).map(relay));
+            rules.extend((0..3).flat_map(relay));
         }
         let uplink = |name: &str, controller, cap| UplinkOptions {
             name: name.into(),

@@ -1,0 +1,64 @@
+//! Neighbours' records on our uplink: by which rule each is served, and when all of them go back.
+
+use std::time::Duration;
+
+use tidegate_types::amount::Amount;
+use tidegate_types::class::ClassId;
+use tidegate_types::record::{DropReason, Fate};
+use tidegate_types::units::{Size, Time};
+
+use super::Node;
+use crate::rules::RuleId;
+
+impl Node {
+    /// Something is reserved of our uplink.
+    pub(super) fn reserve(&mut self, class: ClassId, amount: Amount, lease: Duration) {
+        let Some(seat) = self.base.options.fleet else {
+            return self.base.unsupported("a reservation of a node without a fleet");
+        };
+        // Neighbours' bulk goes after all of our own: when our load rises, ours would pay for it until the fleet knows.
+        let is_bulk = class.0 + 1 >= seat.relayed.0;
+        let amount = if is_bulk { Amount::ZERO } else { amount };
+        self.lending.reserve(self.base.now, class, amount, lease);
+    }
+
+    /// The rule of a neighbour's record, and how long after it came its turn is.
+    pub(super) fn place_lent(&mut self, of: ClassId, size: Size) -> (Option<RuleId>, Duration) {
+        let rules = &self.base.options.rules;
+        let overhead = self.base.options.fleet.map_or(Size::ZERO, |seat| {
+            self.base.options.outputs[usize::from(seat.output.0)].overhead
+        });
+        let later = self.lending.place(self.base.now, of, size + overhead);
+        let reserved = later.and_then(|later| Some((rules.relaying(of, true)?, later)));
+        match reserved {
+            Some((rule, later)) => (Some(rule), later),
+            None => (rules.relaying(of, false), Duration::ZERO),
+        }
+    }
+
+    /// Whether our uplink carries nothing: then neighbours' records go back at once.
+    pub(super) fn lends_nothing(&self) -> bool {
+        self.lending.is_dead
+    }
+
+    /// Looks at the uplink that is lent: when it fails, what neighbours have sent goes back, for their other neighbours
+    /// or for a later time. What is on the wire may have arrived.
+    pub(super) fn watch_lent(&mut self) {
+        let Some(seat) = self.base.options.fleet else { return };
+        let is_dead = self.egress.is_dead(self.base.now, seat.output);
+        if std::mem::replace(&mut self.lending.is_dead, is_dead) || !is_dead {
+            return;
+        }
+        for key in self.base.holdings.lent() {
+            if self.base.holdings.take(key) || self.egress.recall(&mut self.base, key) {
+                self.finish(key, Fate::Dropped(DropReason::GivenBack));
+            }
+        }
+    }
+
+    /// When the uplink is to be looked at, if nothing happens before.
+    pub(super) fn next_look_at_lent(&self) -> Option<Time> {
+        let seat = self.base.options.fleet.filter(|_| !self.lending.is_dead)?;
+        self.egress.dead_from(seat.output)
+    }
+}
