@@ -1,6 +1,7 @@
 //! What is said of an outbox: its bounds, what goes next, what is dropped and why.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
 use tidegate_types::class::ClassId;
 
@@ -33,13 +34,34 @@ pub struct OutboxLimits {
     pub bytes: usize,
 }
 
+/// A message that goes now: the outbox is done with it, or keeps it until it is acknowledged.
+#[derive(Debug)]
+pub enum Outgoing<'a> {
+    /// It is nowhere else.
+    Done(SubscriberMessage),
+    /// It stays in the window.
+    Kept(&'a SubscriberMessage),
+}
+
+impl Deref for Outgoing<'_> {
+    type Target = SubscriberMessage;
+
+    #[inline]
+    fn deref(&self) -> &SubscriberMessage {
+        match self {
+            Outgoing::Done(delivery) => delivery,
+            Outgoing::Kept(delivery) => delivery,
+        }
+    }
+}
+
 /// What a subscriber is to be sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NextSend {
+#[derive(Debug)]
+pub enum NextSend<'a> {
     /// A PUBLISH.
     Publish {
         /// The message.
-        delivery: SubscriberMessage,
+        delivery: Outgoing<'a>,
         /// Its packet identifier, for QoS 1 and 2.
         id: Option<u16>,
         /// Whether it was sent before.

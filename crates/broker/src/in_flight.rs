@@ -1,12 +1,15 @@
 //! What a subscriber was sent and has not acknowledged: QoS 1 until its PUBACK, QoS 2 until its PUBCOMP.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
-use super::delivery::{AckOutcome, NextSend};
+use super::delivery::{AckOutcome, NextSend, Outgoing};
 use super::message::SubscriberMessage;
 
 /// Packet identifiers that are in use at once, with any receive maximum.
 const FLIGHTS_MAX: usize = 32 * 1024;
+
+/// Packet identifiers that there are: they are given in a circle, from 1.
+const IDS: u64 = u16::MAX as u64;
 
 /// Places for flights that stay where there is none.
 const FLIGHTS_KEPT: usize = 64;
@@ -14,6 +17,8 @@ const FLIGHTS_KEPT: usize = 64;
 #[derive(Debug)]
 struct Flight {
     id: u16,
+    /// Identifiers that had been looked at when it got its own.
+    tried: u64,
     /// `None` once the subscriber has it: then only its identifier is to be released.
     delivery: Option<SubscriberMessage>,
 }
@@ -22,13 +27,14 @@ struct Flight {
 #[derive(Debug)]
 pub(super) struct FlightWindow {
     flights: VecDeque<Flight>,
-    ids: BTreeSet<u16>,
     /// The last ones, which were not yet sent on the present connection.
     unsent: usize,
     /// Publishes on the present connection that count against its receive maximum.
     open: usize,
     receive_maximum: usize,
     last_id: u16,
+    /// Identifiers that were looked at so far.
+    tried: u64,
     /// Bytes of the messages.
     bytes: usize,
 }
@@ -37,11 +43,11 @@ impl Default for FlightWindow {
     fn default() -> Self {
         FlightWindow {
             flights: VecDeque::new(),
-            ids: BTreeSet::new(),
             unsent: 0,
             open: 0,
             receive_maximum: usize::from(u16::MAX),
             last_id: 0,
+            tried: 0,
             bytes: 0,
         }
     }
@@ -66,31 +72,52 @@ impl FlightWindow {
         let mut id = self.last_id;
         loop {
             id = id.checked_add(1).unwrap_or(1);
-            if self.ids.insert(id) {
+            self.tried += 1;
+            if !self.is_used(id) {
                 break;
             }
         }
         self.last_id = id;
         self.bytes += delivery.message.size();
-        self.flights.push_back(Flight { id, delivery: Some(delivery) });
+        let tried = self.tried;
+        self.flights.push_back(Flight { id, tried, delivery: Some(delivery) });
         self.open += 1;
         id
     }
 
+    /// Whether the identifier that is tried belongs to a flight: not before the circle has come round to the oldest.
+    fn is_used(&self, id: u16) -> bool {
+        self.flights.front().is_some_and(|oldest| self.tried - oldest.tried >= IDS)
+            && self.flights.iter().any(|flight| flight.id == id)
+    }
+
+    /// The delivery that was begun last.
+    pub(super) fn newest(&self) -> Option<&SubscriberMessage> {
+        self.flights.back()?.delivery.as_ref()
+    }
+
+    /// Whether something is to be sent again now.
+    pub(super) fn has_again(&self) -> bool {
+        let next = self.flights.get(self.flights.len() - self.unsent);
+        next.is_some_and(|next| next.delivery.is_none() || self.open < self.receive_maximum)
+    }
+
     /// What is to be sent again next.
-    pub(super) fn again(&mut self) -> Option<NextSend> {
+    pub(super) fn again(&mut self) -> Option<NextSend<'_>> {
+        if !self.has_again() {
+            return None;
+        }
         let place = self.flights.len() - self.unsent;
-        let Flight { id, delivery } = self.flights.get(place)?;
-        let next = match delivery {
-            None => NextSend::Release(*id),
-            Some(_) if self.open >= self.receive_maximum => return None,
-            Some(delivery) => {
-                NextSend::Publish { delivery: delivery.clone(), id: Some(*id), again: true }
-            }
-        };
-        self.open += usize::from(matches!(next, NextSend::Publish { .. }));
         self.unsent -= 1;
-        Some(next)
+        let Flight { id, delivery, .. } = self.flights.get(place)?;
+        Some(match delivery {
+            None => NextSend::Release(*id),
+            Some(delivery) => {
+                self.open += 1;
+                let delivery = Outgoing::Kept(delivery);
+                NextSend::Publish { delivery, id: Some(*id), again: true }
+            }
+        })
     }
 
     /// Ends a publish whose QoS is `qos`.
@@ -140,7 +167,6 @@ impl FlightWindow {
         if let Some(Flight { delivery: Some(delivery), .. }) = self.flights.remove(place) {
             self.bytes -= delivery.message.size();
         }
-        self.ids.remove(&id);
         if self.flights.is_empty() {
             self.flights.shrink_to(FLIGHTS_KEPT);
         }

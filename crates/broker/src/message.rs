@@ -57,6 +57,7 @@ impl MessageReservation {
     }
 
     /// Whether anything is reserved.
+    #[inline]
     pub fn is_set(&self) -> bool {
         self.0.is_some()
     }
@@ -72,17 +73,20 @@ impl Eq for MessageReservation {}
 
 impl Message {
     /// Whether nobody wants it any more.
+    #[inline]
     pub fn is_expired(&self, now: Time) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
     }
 
     /// Bytes that it takes.
+    #[inline]
     pub fn size(&self) -> usize {
         let properties = usize::try_from(self.properties.size().0).unwrap_or(usize::MAX);
         self.topic.len().saturating_add(self.payload.len()).saturating_add(properties)
     }
 
     /// Bytes of memory that it takes, those of its allocations included.
+    #[inline]
     pub fn footprint(&self) -> usize {
         self.size() + FOOTPRINT + PAIR * self.properties.iter().count()
     }

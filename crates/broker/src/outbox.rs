@@ -6,16 +6,15 @@
 //! the new message, or the new one where all that waits is more urgent.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use tidegate_types::account::{Account, Kind, Reservation};
 use tidegate_types::class::ClassId;
 use tidegate_types::limits::CLASSES_MAX;
 use tidegate_types::units::Time;
 
-use super::delivery::{AckOutcome, Drops, NextSend, OutboxDropReason, OutboxLimits};
+use super::delivery::{AckOutcome, Drops, NextSend, OutboxDropReason, OutboxLimits, Outgoing};
 use super::in_flight::FlightWindow;
-use super::message::{Message, MessageReservation, SubscriberMessage};
+use super::message::{MessageReservation, SubscriberMessage};
 use super::pending::PendingRetained;
 use super::retained::{Retained, RetainedItem};
 
@@ -136,16 +135,16 @@ impl Outbox {
         self.insert(delivery)
     }
 
-    /// Whether what is pushed now needs a reservation of its own.
-    pub fn needs_charge(&self, run: &[Arc<Message>]) -> bool {
-        let more = || run.iter().map(|message| message.footprint()).sum::<usize>();
-        !self.is_connected || self.footprint() + more() > FREE
+    /// Whether messages that are pushed now, with a footprint of so many bytes, need a reservation of their own.
+    #[inline]
+    pub fn needs_charge(&self, more: usize) -> bool {
+        !self.is_connected || self.footprint() + more > FREE
     }
 
     /// Whether there is memory for a delivery, which is reserved then.
     fn has_memory(&mut self, delivery: &mut SubscriberMessage) -> bool {
-        let run = std::slice::from_ref(&delivery.message);
-        if !delivery.charge.is_set() && self.needs_charge(run) {
+        if !delivery.charge.is_set() && self.needs_charge(delivery.message.footprint()) {
+            let run = std::slice::from_ref(&delivery.message);
             match MessageReservation::of(run, self.held.account()) {
                 Ok(charge) => delivery.charge = charge,
                 Err(_) => return false,
@@ -205,9 +204,9 @@ impl Outbox {
 
     /// What goes now; `None` where there is nothing, or nothing that may go: then `push` tells when there
     /// is, and an acknowledgement may make room.
-    pub fn next(&mut self, now: Time) -> Option<NextSend> {
-        if let Some(again) = self.window.again() {
-            return Some(again);
+    pub fn next(&mut self, now: Time) -> Option<NextSend<'_>> {
+        if self.window.has_again() {
+            return self.window.again();
         }
         while let Some(class) = self.choose(now) {
             let Some(delivery) = self.take(class) else { break };
@@ -215,8 +214,14 @@ impl Outbox {
                 self.drop_one(delivery.message.class, OutboxDropReason::Expired);
                 continue;
             }
-            let id = (delivery.qos > 0).then(|| self.window.begin(delivery.clone()));
-            self.tidy();
+            let (id, delivery) = if delivery.qos == 0 {
+                self.tidy();
+                (None, Outgoing::Done(delivery))
+            } else {
+                let id = self.window.begin(delivery);
+                self.tidy();
+                (Some(id), Outgoing::Kept(self.window.newest()?))
+            };
             return Some(NextSend::Publish { delivery, id, again: false });
         }
         self.tidy();
@@ -262,12 +267,13 @@ impl Outbox {
         self.window.completed(id)
     }
 
-    /// What `next` said cannot be sent: it is larger than the subscriber takes.
-    pub fn give_up(&mut self, delivery: &SubscriberMessage, id: Option<u16>) {
-        if let Some(id) = id {
-            self.window.acknowledged(id, delivery.qos);
+    /// What `next` said cannot be sent: a message of this class is larger than the subscriber takes. `kept` is the
+    /// identifier and QoS of one that waits for its acknowledgement.
+    pub fn give_up(&mut self, class: ClassId, kept: Option<(u16, u8)>) {
+        if let Some((id, qos)) = kept {
+            self.window.acknowledged(id, qos);
         }
-        self.drop_one(delivery.message.class, OutboxDropReason::Oversize);
+        self.drop_one(class, OutboxDropReason::Oversize);
     }
 
     /// Forgets messages to whose topics the subscriber has no right any more.

@@ -48,6 +48,7 @@ mod options;
 mod pulse;
 mod room;
 pub mod session;
+mod woken;
 
 pub use self::clients::{ClientStatus, Clients};
 pub use self::listener::{MqttError, MqttListener, bind};

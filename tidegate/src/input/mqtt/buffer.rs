@@ -2,9 +2,12 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use bytes::{Buf, BytesMut};
 
+use super::woken::Bell;
 use crate::support::tls::Stream;
 
 /// Bytes of one read: a few hundred small records, which stay in the processor's cache until they are
@@ -21,9 +24,16 @@ pub(super) struct Buffer {
     wanted: usize,
     /// The last bytes were waited for.
     has_waited: bool,
+    /// By which other connections know that this one has something to read.
+    bell: Option<Arc<Bell>>,
 }
 
 impl Buffer {
+    /// Of a connection that others may wait for.
+    pub(super) fn new(bell: Arc<Bell>) -> Self {
+        Buffer { bell: Some(bell), ..Buffer::default() }
+    }
+
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -40,15 +50,24 @@ impl Buffer {
         (self.wanted > FREE).then_some(2 * self.wanted)
     }
 
-    /// Whether the last bytes were waited for, once.
-    pub(super) fn take_waited(&mut self) -> bool {
+    /// Whether the last bytes were waited for, and another connection was woken that has not read its own yet. Says
+    /// so once.
+    pub(super) fn lets_others_first(&mut self) -> bool {
         std::mem::take(&mut self.has_waited)
+            && self.bell.as_ref().is_some_and(|bell| bell.others_wait())
     }
 
     /// Waits for bytes. Cancel-safe.
     pub(super) async fn readable(&mut self, stream: &Stream) -> io::Result<()> {
         poll_fn(|context| {
-            let ready = stream.poll_readable(context);
+            let ready = match &self.bell {
+                Some(bell) => {
+                    bell.begin(context.waker());
+                    let waker = Waker::from(bell.clone());
+                    stream.poll_readable(&mut Context::from_waker(&waker))
+                }
+                None => stream.poll_readable(context),
+            };
             if ready.is_pending() {
                 self.has_waited = true;
                 self.shrink();

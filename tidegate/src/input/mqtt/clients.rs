@@ -23,6 +23,7 @@ use self::presence::Presence;
 pub use self::roll::ClientStatus;
 use self::worth::{Age, Worth};
 use super::session::Memory;
+use super::woken::Woken;
 
 /// Packet identifiers that all kept sessions together may remember: some 20 MB.
 const KEPT_IDS_MAX: usize = 1 << 20;
@@ -183,6 +184,7 @@ pub struct Clients {
     table: Mutex<Table>,
     numbers: AtomicU64,
     started: u64,
+    woken: Woken,
 }
 
 impl Default for Clients {
@@ -199,7 +201,13 @@ impl Clients {
             table: Mutex::default(),
             numbers: AtomicU64::new(0),
             started: started.as_millis() as u64,
+            woken: Woken::default(),
         }
+    }
+
+    /// Which of its clients' connections have something to read.
+    pub(super) fn woken(&self) -> &Woken {
+        &self.woken
     }
 
     /// Keeps the sessions that a log knows, each for the time that it still lasts.

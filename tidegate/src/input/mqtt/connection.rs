@@ -48,7 +48,7 @@ pub(super) async fn run(call: Call) {
         peer: peer.ip(),
         session: Session::new(shared.limits),
         effects: Effects::default(),
-        buffer: Buffer::default(),
+        buffer: Buffer::new(shared.options.clients.woken().bell()),
         grants: Grants::default(),
         door: Door::new(shared.intake.hub()),
         crowded: None,
@@ -305,7 +305,7 @@ impl Connection<'_> {
 
     /// Does what was received: subscribers here get it, and the node is offered it.
     async fn take_step(&mut self, source: &Source) -> Result<(), End> {
-        if self.buffer.take_waited() && !self.effects.records.is_empty() {
+        if !self.effects.records.is_empty() && self.buffer.lets_others_first() {
             others_first().await;
         }
         self.sift();

@@ -289,14 +289,15 @@ impl Publisher {
         }
         // Shared by all who get the run.
         let mut charge = MessageReservation::default();
+        let bytes = run.iter().map(|message| message.footprint()).sum();
         for (seat, target) in &way.all {
-            self.hand(seat, target, &run, &mut charge);
+            self.hand(seat, target, (&run, bytes), &mut charge);
         }
         for members in &way.groups {
             for message in &run {
                 self.turn = self.turn.wrapping_add(1);
                 if let Some((seat, target)) = chosen(members, self.turn) {
-                    let one = std::slice::from_ref(message);
+                    let one = (std::slice::from_ref(message), message.footprint());
                     self.hand(seat, target, one, &mut MessageReservation::default());
                 }
             }
@@ -305,16 +306,17 @@ impl Publisher {
         self.run.clear();
     }
 
+    /// Puts a run of messages with their footprint into an outbox.
     fn hand(
         &mut self,
         seat: &Arc<Seat>,
         target: &Recipient,
-        run: &[Arc<Message>],
+        (run, bytes): (&[Arc<Message>], usize),
         charge: &mut MessageReservation,
     ) {
         let mut outbox = seat.outbox();
         let mut is_news = false;
-        if !charge.is_set() && outbox.needs_charge(run) {
+        if !charge.is_set() && outbox.needs_charge(bytes) {
             // All at once, if they fit: else each is looked at by itself.
             *charge = MessageReservation::of(run, self.held.account()).unwrap_or_default();
         }

@@ -187,9 +187,7 @@ pub(super) struct Wants {
     pub(super) excess: Option<usize>,
 }
 
-/// Lets the tasks go first that were woken together with this one. The runtime begins with the one that it woke
-/// last: a publish would overtake the SUBSCRIBE of another client that came before it. Nothing waits where
-/// bytes come without a pause.
+/// Lets the tasks go first that were woken together with this one.
 pub(super) async fn others_first() {
     let mut is_last = false;
     poll_fn(|context| {

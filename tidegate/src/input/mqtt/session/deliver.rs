@@ -151,7 +151,9 @@ impl Session {
                     if alias.is_some_and(|alias| !alias.is_known) {
                         self.outward.aliases.forget(&message.topic);
                     }
-                    outbox.give_up(&delivery, id);
+                    let (class, kept) = (message.class, id.map(|id| (id, delivery.qos)));
+                    drop(delivery);
+                    outbox.give_up(class, kept);
                 }
             }
         };
