@@ -11,6 +11,7 @@ use tidegate::services::fleet::node_id;
 use tidegate::services::fleet::wire::{
     ApartMessage, BeatMessage, Description, DigestMessage, DirectiveMessage, DrainRequest,
     FenceMessage, GivenMessage, GrantMessage, MemberMessage, PeersMessage, ReachMessage,
+    StandingMessage,
 };
 use tidegate_cluster::handover::loads::{MemberLoads, UnitCounts, UnitLoad};
 use tidegate_cluster::handover::wire::MemberFrame;
@@ -179,6 +180,7 @@ fn fleet(more: u64) -> Vec<u8> {
         beat: 1,
         lease_ms: 5000,
         grants: vec![grant, GrantMessage { id: 2, ..grant }],
+        standing: Some(StandingMessage { lease_ms: 600_000, permits: vec![grant] }),
     };
     let pair = (node_id("gate-7").0, node_id("gate-9").0);
     let digest = DigestMessage {

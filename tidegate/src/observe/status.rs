@@ -2,8 +2,10 @@
 
 pub mod broker;
 pub mod cameras;
+pub mod fleet;
 pub mod links;
 pub mod log;
+pub mod mirror;
 pub mod operators;
 pub mod outputs;
 pub mod recent;
