@@ -13,4 +13,4 @@ into=target/adapt
 [ -x "$into/venv/bin/python" ] || python3 -m venv "$into/venv"
 "$into/venv/bin/python" -c 'import cv2, numpy, onnxruntime' 2>/dev/null ||
     "$into/venv/bin/pip" install --quiet onnxruntime==1.32.0 opencv-python-headless==5.0.0.93 numpy==2.4.6
-"$into/venv/bin/python" lab/detect/detect.py "$data" "$into/traffic"
+"$into/venv/bin/python" lab/papers/detect/detect.py "$data" "$into/traffic"

@@ -29,11 +29,11 @@ inside() { # root, command...: in a file system of its own
 # An empty Debian, fetched once.
 debian() { # folder
   if [ ! -e "$dist/debian.tar" ]; then
-    mmdebstrap --quiet --variant=minbase --include=ca-certificates bookworm "$dist/debian.tar.new" 2>"$work/mmdebstrap" || return 1
+    mmdebstrap --quiet --format=tar --variant=minbase --include=ca-certificates bookworm "$dist/debian.tar.new" 2>"$work/mmdebstrap" || return 1
     mv "$dist/debian.tar.new" "$dist/debian.tar"
   fi
   mkdir -p "$1"
-  tar -xf "$dist/debian.tar" -C "$1" --exclude=./dev/*
+  tar -xf "$dist/debian.tar" -C "$1" --exclude=./dev/* || return 1
   # Services are not started by their packages: there is no systemd, and ports may be taken.
   printf '#!/bin/sh\nexit 101\n' >"$1/usr/sbin/policy-rc.d"
   chmod 755 "$1/usr/sbin/policy-rc.d"

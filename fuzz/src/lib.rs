@@ -156,12 +156,12 @@ pub fn mqtt_client(data: &[u8]) {
 
 /// What an MQTT client says to the node's listener.
 pub fn mqtt_session(data: &[u8]) {
-    tidegate::input::mqtt::session::exercise(data);
+    tidegate_mqtt::session::exercise(data);
 }
 
 /// What a broker says to the node's client.
 pub fn mqtt_source(data: &[u8]) {
-    tidegate::input::mqtt::client::exercise(data);
+    tidegate_mqtt::client_session::exercise(data);
 }
 
 /// Four bytes an operation on a whole node, and what must hold after each.

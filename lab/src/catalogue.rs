@@ -146,22 +146,12 @@ fn commands() -> Vec<(String, String)> {
     };
     for command in root.get_subcommands().filter(|command| !command.is_hide_set()) {
         let name = command.get_name();
-        if name == "sim" {
-            all.extend(
-                SCENARIOS.iter().map(|one| (format!("sim {}", one.name), one.about.to_owned())),
-            );
-            let file = "A world in a file: its node, sources and link in virtual time";
-            all.push(("sim FILE.toml".into(), file.into()));
-        } else if command.has_subcommands() {
-            let inner = command.get_subcommands().filter(|inner| inner.get_name() != "help");
-            all.extend(inner.map(|inner| (format!("{name} {}", inner.get_name()), about(inner))));
-            if name == "bench" {
-                let file = "The same world with real processes, beside virtual time";
-                all.push(("bench FILE.toml".into(), file.into()));
-            }
-        } else {
+        if !command.has_subcommands() {
             all.push((name.into(), about(command)));
+            continue;
         }
+        let inner = command.get_subcommands().filter(|inner| inner.get_name() != "help");
+        all.extend(inner.map(|inner| (format!("{name} {}", inner.get_name()), about(inner))));
     }
     all
 }

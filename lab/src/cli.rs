@@ -3,7 +3,8 @@
 mod bench;
 mod spool;
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -52,6 +53,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// The whole node over emulated links in virtual time; the same seed gives the same output
+    #[command(subcommand)]
     Sim(sim::Options),
     /// Real sensor data through MQTT clients, a node and 2 Mbit/s to RabbitMQ, every record verified
     Demo(demo::Options),
@@ -139,25 +141,50 @@ Examples:
 /// # Errors
 /// What the command says, a promise that was broken in the run, or a signal that ends it.
 pub fn run() -> anyhow::Result<()> {
-    let matches = Cli::command().get_matches();
-    let cli = Cli::from_arg_matches(&matches)?;
+    let (name, cli) = parse(std::env::args_os().skip(1)).unwrap_or_else(|error| error.exit());
     // Here and not in `main`: a future is compiled where it is polled.
-    tokio::runtime::Runtime::new()?.block_on(cli.work(&name(&matches)))
+    tokio::runtime::Runtime::new()?.block_on(cli.work(&name))
 }
 
-/// The full name of a command: `bench hol`, `sim node-hol`.
+/// The full name of a command, and what it is asked for.
+fn parse(words: impl Iterator<Item = OsString>) -> Result<(String, Cli), clap::Error> {
+    let words = std::iter::once("lab".into()).chain(with_file(words.collect()));
+    let matches = Cli::command().try_get_matches_from(words)?;
+    Ok((name(&matches), Cli::from_arg_matches(&matches)?))
+}
+
+/// A file in the place of a scenario or a benchmark is the argument of a command `FILE.toml`.
+fn with_file(mut words: Vec<OsString>) -> Vec<OsString> {
+    let mut named = (0..words.len()).filter(|&at| {
+        let is_value = at > 0 && words[at - 1] == "--results";
+        !is_value && !words[at].to_string_lossy().starts_with('-')
+    });
+    let (first, second) = (named.next(), named.next());
+    if let (Some(first), Some(second)) = (first, second)
+        && (words[first] == "sim" || words[first] == "bench")
+        && Path::new(&words[second]).extension().is_some_and(|end| end == "toml")
+    {
+        words.insert(second, "FILE.toml".into());
+    }
+    words
+}
+
+/// What `lab sim` is asked for by these words, the scenario's name or a file first.
+///
+/// # Errors
+/// No scenario, or options that it has not.
+pub fn sim(words: &[&str]) -> Result<sim::Options, clap::Error> {
+    let words = std::iter::once("sim").chain(words.iter().copied()).map(OsString::from);
+    match parse(words)?.1.command {
+        Command::Sim(options) => Ok(options),
+        other => unreachable!("`lab sim` is no {other:?}"),
+    }
+}
+
+/// The full name of a command: `bench hol`, `sim node-hol`, `sim FILE.toml`.
 fn name(matches: &ArgMatches) -> String {
     let Some((first, inner)) = matches.subcommand() else { return String::new() };
-    let second = match inner.subcommand() {
-        Some((name, _)) => Some(name.to_owned()),
-        None if first == "sim" => inner.get_one::<String>("name").cloned(),
-        None => None,
-    };
-    match second {
-        Some(second) if second.ends_with(".toml") => format!("{first} FILE.toml"),
-        Some(second) => format!("{first} {second}"),
-        None => first.into(),
-    }
+    inner.subcommand().map_or(first.into(), |(second, _)| format!("{first} {second}"))
 }
 
 impl Cli {
@@ -274,17 +301,29 @@ mod tests {
 
     #[test]
     fn options_reach_their_command_wherever_they_stand() {
-        let words = ["lab", "sim", "node-hol", "--seed", "7", "--record"];
-        let matches = Cli::command().try_get_matches_from(words).unwrap();
-        assert_eq!(name(&matches), "sim node-hol");
-        assert!(Cli::from_arg_matches(&matches).unwrap().record);
-        let of = |words: &[&str]| Cli::command().try_get_matches_from(words);
-        assert_eq!(name(&of(&["lab", "bench", "a/b.toml"]).unwrap()), "bench FILE.toml");
-        assert!(of(&["lab", "bench", "hol", "--only", "nobody"]).is_err());
-        assert!(of(&["lab", "sim", "node-hol", "--law", "tied"]).is_err());
-        for help in [["lab", "sim", "--help"], ["lab", "verify", "--help"]] {
-            let error = of(&help).unwrap_err();
-            assert_eq!(error.kind(), clap::error::ErrorKind::DisplayHelp);
+        let of = |words: &[&str]| parse(words.iter().map(OsString::from));
+        let (name, cli) = of(&["sim", "node-hol", "--seed", "7", "--record"]).unwrap();
+        assert_eq!((name.as_str(), cli.record), ("sim node-hol", true));
+        for words in [["bench", "a/b.toml", "--record"], ["--record", "bench", "a/b.toml"]] {
+            let (name, cli) = of(&words).unwrap();
+            assert_eq!((name.as_str(), cli.record), ("bench FILE.toml", true));
         }
+        assert!(of(&["bench", "hol", "--only", "nobody"]).is_err());
+        assert!(of(&["sim", "node-hol", "--law", "tied"]).is_err());
+    }
+
+    #[test]
+    fn each_command_has_its_own_help_and_refuses_what_it_has_not() {
+        let said = |words: &[&str]| {
+            parse(words.iter().map(OsString::from)).unwrap_err().render().to_string()
+        };
+        let help = said(&["sim", "node-hol", "--help"]);
+        assert!(help.contains("--scheduler") && !help.contains("--seeds"), "{help}");
+        for words in [["sim", "a.toml", "--help"], ["bench", "a.toml", "--help"]] {
+            assert!(said(&words).contains("FILE.toml"), "{}", said(&words));
+        }
+        assert!(said(&["sim", "a.toml", "--seeds", "3"]).contains("has no --seeds"));
+        assert!(said(&["sim", "link-h", "--trace"]).contains("has no --trace"));
+        assert!(said(&["sim", "a.toml", "--law", "bbr"]).contains("configuration"));
     }
 }

@@ -5,15 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 
 use crate::bench::median;
-use crate::net::scratch::Scratch;
 use crate::progress::Progress;
-use crate::report::{Archive, Figure, Findings, figure};
+use crate::report::{Figure, Findings, Kept, figure};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Options {
@@ -46,12 +45,6 @@ struct Contestant {
     is_lab: bool,
 }
 
-/// What one turn found; `Skipped` says what the machine cannot do.
-enum Turn {
-    Found(Vec<Figure>, Vec<String>),
-    Skipped(String),
-}
-
 /// Values of one figure: unit, and one list a contestant.
 type Values = BTreeMap<String, (String, [Vec<f64>; 2])>;
 
@@ -70,13 +63,16 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Findings> {
             let contestant = &contestants[place];
             progress
                 .step(&format!("{}, run {} of {}", contestant.label, turn + 1, options.runs), None);
-            let (figures, broken) = match contestant.turn(&words)? {
-                Turn::Skipped(why) => return Ok(vec![why].into()),
-                Turn::Found(figures, broken) => (figures, broken),
+            let kept = match contestant.turn(&words)? {
+                Err(why) if why.starts_with("skipped: ") => return Ok(vec![why].into()),
+                Err(why) => {
+                    bail!("{} ({}) says: {why}", contestant.label, contestant.program.display())
+                }
+                Ok(kept) => kept.summary,
             };
             let named = |what| format!("{}, run {}: {what}", contestant.label, turn + 1);
-            findings.broken.extend(broken.into_iter().map(named));
-            for Figure { name, value, unit, .. } in figures {
+            findings.broken.extend(kept.broken.into_iter().map(named));
+            for Figure { name, value, unit, .. } in kept.figures {
                 if !options.wants(&name) {
                     continue;
                 }
@@ -126,31 +122,14 @@ impl Contestant {
         Ok(Contestant { label, program, is_lab })
     }
 
-    /// Runs the command once, in a folder of results of its own.
-    fn turn(&self, words: &[String]) -> anyhow::Result<Turn> {
-        let scratch = Scratch::new()?;
-        let folder = scratch.path().join("results");
-        let mut command = if self.is_lab {
-            Command::new(&self.program)
-        } else {
-            let mut lab = Command::new(std::env::current_exe()?);
-            lab.env("TIDEGATE", &self.program);
-            lab
-        };
-        command.arg("--results").arg(&folder).args(words).stdin(Stdio::null());
-        let output = command.output().context("cannot start the lab")?;
-        let kept = Archive { folder, history: None }.all()?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        match kept.into_iter().next() {
-            Some(kept) => Ok(Turn::Found(kept.summary.figures, kept.summary.broken)),
-            None => match said.lines().find(|line| line.starts_with("skipped: ")) {
-                Some(why) => Ok(Turn::Skipped(why.into())),
-                None => {
-                    let error = String::from_utf8_lossy(&output.stderr);
-                    bail!("{} ({}) says: {}", self.label, self.program.display(), error.trim())
-                }
-            },
+    /// Runs the command once.
+    fn turn(&self, words: &[String]) -> anyhow::Result<Result<Kept, String>> {
+        let mut command = Command::new(&self.program);
+        if !self.is_lab {
+            command = Command::new(std::env::current_exe()?);
+            command.env("TIDEGATE", &self.program);
         }
+        Kept::of(command, words.iter().map(String::as_str))
     }
 }
 

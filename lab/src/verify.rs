@@ -4,13 +4,12 @@
 //! with its figures as they are kept.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, ensure};
 use clap::Args;
 use serde::Deserialize;
 
-use crate::net::scratch::Scratch;
 use crate::progress::Progress;
 use crate::report::{Archive, Figure, Findings, Kept, Target, figure};
 use crate::say;
@@ -88,19 +87,6 @@ enum Outcome {
     Nothing(String),
 }
 
-impl Kept {
-    /// What the run left out, in its own words.
-    fn skipped(&self) -> Option<&str> {
-        self.text.iter().map(String::as_str).find(|line| line.starts_with("skipped: "))
-    }
-
-    /// Whether a figure is absent because the run left something out.
-    fn lacks(&self, name: &str) -> bool {
-        let is_there = self.summary.figures.iter().any(|figure| figure.name == name);
-        !is_there && self.skipped().is_some()
-    }
-}
-
 /// Runs them, one after the other; results of each are kept in the archive as if it had been run by itself. `None` where
 /// they were only listed.
 pub(crate) fn run(options: &Options, results: &Path) -> anyhow::Result<Option<Findings>> {
@@ -137,21 +123,15 @@ fn read() -> anyhow::Result<Vec<Entry>> {
 }
 
 fn play(words: &str, results: &Path) -> anyhow::Result<Outcome> {
-    let scratch = Scratch::new()?;
-    let folder = scratch.path().join("results");
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg("--results").arg(&folder).args(words.split(' ')).stdin(Stdio::null());
-    let output = command.output().context("cannot start the lab")?;
-    let archive = Archive { folder, history: None };
-    if let Some(kept) = archive.all()?.into_iter().next() {
-        Archive { folder: results.into(), history: None }.keep(&kept)?;
-        return Ok(Outcome::Found(Box::new(kept)));
+    let found = Kept::of(Command::new(std::env::current_exe()?), words.split(' '))?;
+    if let Ok(kept) = &found {
+        Archive { folder: results.into(), history: None }.keep(kept)?;
     }
-    let (said, error) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let skipped = said.lines().find(|line| line.starts_with("skipped: "));
-    let failed = || format!("failed: {}", error.trim().lines().last().unwrap_or_default());
-    Ok(Outcome::Nothing(skipped.map_or_else(failed, str::to_owned)))
+    Ok(match found {
+        Ok(kept) => Outcome::Found(Box::new(kept)),
+        Err(why) if why.starts_with("skipped: ") => Outcome::Nothing(why),
+        Err(why) => Outcome::Nothing(format!("failed: {}", why.lines().last().unwrap_or_default())),
+    })
 }
 
 /// The table in the making.

@@ -124,8 +124,11 @@ class Records(unittest.TestCase):
         """And a node that is gone is named."""
         node = self.start()
         self.assertEqual(tidegate.status(node.http)["node"], "n")
+        self.assertEqual(tidegate.status(node.http.removeprefix("http://"))["node"], "n")
+        with self.assertRaisesRegex(tidegate.NodeGone, "it answers 404 Not Found"):
+            tidegate.status(f"{node.http}/page")
         node.kill()
-        with self.assertRaises(tidegate.NodeGone):
+        with self.assertRaisesRegex(tidegate.NodeGone, r"nothing listens there: .* \[http\] listen"):
             tidegate.status(node.http)
 
 

@@ -160,8 +160,8 @@ async fn start_on(
         (group.unwrap_or_default(), Boards { group: member, links, clients, ..Boards::default() });
     let (mut listens, mut links_at) = (Vec::new(), Vec::new());
     for input in &config.input {
-        let bound = start_input(input, config, &wiring, &mut inputs).await?;
-        let all = if input.link.is_some() { &mut links_at } else { &mut listens };
+        let (bound, for_nodes) = start_input(input, config, &wiring, &mut inputs).await?;
+        let all = if for_nodes { &mut links_at } else { &mut listens };
         all.extend(bound);
     }
     let me = (name.clone(), incarnation);

@@ -195,14 +195,27 @@ pub enum Command {
 #[derive(Clone, Debug, Args)]
 pub struct ConfigArguments {
     /// Print a node of a few lines instead, to begin with
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["schema", "markdown", "orchestrator"])]
     pub minimal: bool,
+    /// Print the JSON schema of a file, by which editors complete and check one
+    #[arg(long, conflicts_with = "markdown")]
+    pub schema: bool,
+    /// Print all keys as a page in Markdown
+    #[arg(long, conflicts_with = "orchestrator")]
+    pub markdown: bool,
+    /// Of an orchestrator's file instead of a node's
+    #[arg(long)]
+    pub orchestrator: bool,
 }
 
 const CONFIG_HELP: &str = "\
 What is in force by default stands as it is; all else is a sample behind a # without a blank, to be taken from
 there with the head of its section. So the file is right as it is printed:
-  tidegate config > node.toml && tidegate check node.toml";
+  tidegate config > node.toml && tidegate check node.toml
+Editors with a language server for TOML (taplo, Even Better TOML) complete and check a file whose first line names the
+schema:
+  tidegate config --schema > tidegate.schema.json
+  #:schema ./tidegate.schema.json";
 
 fn line_rate(text: &str) -> Result<Rate, String> {
     let BitRate(rate) = BitRate::parse(text).map_err(|error| error.to_string())?;

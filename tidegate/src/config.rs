@@ -12,6 +12,7 @@ mod clients;
 pub mod fleet;
 pub mod frames;
 mod group;
+mod inputs;
 mod kind;
 mod links;
 mod log;
@@ -19,11 +20,13 @@ mod mirror;
 mod nearest;
 pub(crate) mod network;
 pub mod operators;
+pub mod page;
 mod proxy;
 mod quotas;
 mod read;
 pub mod reference;
 mod replay;
+pub mod schema;
 mod scripts;
 mod streams;
 pub(crate) mod touches;
@@ -32,8 +35,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Deserialize;
 use tidegate_schedule::SchedulerName;
+use tidegate_types::class::ClassSpec;
 use tidegate_types::units::Size;
 
 pub use access::{AllowConfig, TlsConfig, UserFrom};
@@ -41,6 +44,7 @@ pub use clients::{ClientVersion, MqttClientConfig};
 pub use fleet::{FleetConfig, OrchestrateConfig, OrchestratorConfig, PeerConfig};
 pub use frames::{CameraConfig, Controller, FramesConfig};
 pub use group::{GroupConfig, MemberConfig, PlacedConfig};
+pub use inputs::InputConfig;
 pub use kind::FileKind;
 pub use links::LinkInputConfig;
 pub use log::{Backlog, LogConfig};
@@ -54,56 +58,68 @@ pub use proxy::{
 pub use quotas::QuotaConfig;
 pub use read::{Reading, read, read_file};
 pub(crate) use read::{read_and, read_tree};
+pub(crate) use replay::SPEED;
 pub use replay::{ReplayConfig, ReplayFormat};
 pub use scripts::ScriptConfig;
 pub use streams::{Accept, Full, Order, StreamConfig};
 use units::{BitRate, ByteSize, Listen, Period};
 
-use crate::keys::by_name;
+use crate::keys::table::{choices, keys};
 pub use crate::keys::{places, units};
 pub use crate::output::registry::OutputConfig;
 use crate::output::sink::SinkConfig;
 
-/// A whole file.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// `[node]`.
-    pub node: NodeConfig,
-    /// Every `[[input]]`.
-    pub input: Vec<InputConfig>,
-    /// Every `[[class]]`, most urgent first.
-    pub class: Vec<ClassConfig>,
-    /// Every `[[stream]]`; the first whose topics match wins.
-    pub stream: Vec<StreamConfig>,
-    /// Every `[[output]]`.
-    pub output: Vec<OutputConfig>,
-    /// Every `[[script]]`.
-    pub script: Vec<ScriptConfig>,
-    /// Every `[[operator]]`.
-    pub operator: Vec<OperatorConfig>,
-    /// `[http]`.
-    pub http: HttpConfig,
-    /// `[limits]`.
-    pub limits: LimitsConfig,
-    /// Every `[[quota]]`; the first that covers a user holds.
-    pub quota: Vec<QuotaConfig>,
-    /// `[log]`.
-    pub log: LogConfig,
-    /// `[mirror]`.
-    pub mirror: MirrorConfig,
-    /// `[group]`.
-    pub group: GroupConfig,
-    /// Every `[[placed]]`.
-    pub placed: Vec<PlacedConfig>,
-    /// `[fleet]`.
-    pub fleet: FleetConfig,
-    /// `[proxy]`.
-    pub proxy: ProxyConfig,
-    /// `[frames]`.
-    pub frames: FramesConfig,
-    /// Every `[[camera]]`.
-    pub camera: Vec<CameraConfig>,
+keys! {
+    /// A whole file.
+    pub struct Config {
+        /// The node itself.
+        pub node: NodeConfig = NodeConfig::default(); standing() restarts(),
+        /// Where records come from: any number of these, each of exactly one kind. Default: an MQTT listener on
+        /// 127.0.0.1:1883 and [::1]:1883.
+        pub input: Vec<InputConfig> = Vec::new(); standing() restarts(),
+        /// A named latency bound, most urgent first; streams with a bound up to it belong to it. Default: these three.
+        pub class: Vec<ClassConfig> = Vec::new(); standing() restarts(),
+        /// Which records matter within which time. The first one whose topics match wins; what none matches goes to the
+        /// first output in the last class.
+        pub stream: Vec<StreamConfig> = Vec::new(); reloads(),
+        /// Where records go: any number of these, each of exactly one kind. Default: a sink in ./tidegate-data.
+        pub output: Vec<OutputConfig> = Vec::new(); restarts(),
+        /// A program in Luau that drops, moves, redirects, replaces or transforms what waits; streams name it by
+        /// their key script (docs/SCRIPTS.md). It can be changed while the node runs.
+        pub script: Vec<ScriptConfig> = Vec::new(); reloads() section_apart(),
+        /// What records of a topic go through on their way to another one (docs/OPERATORS.md). It can be changed while
+        /// the node runs.
+        pub operator: Vec<OperatorConfig> = Vec::new(); reloads() section_apart(),
+        /// Status page, /status, /metrics, /healthz and /readyz.
+        pub http: HttpConfig = HttpConfig::default(); standing() restarts(),
+        /// Bounds of the whole node.
+        pub limits: LimitsConfig = LimitsConfig::default(); standing() restarts(),
+        /// What one user of the MQTT listeners may have, or one address where clients have no name. The first whose
+        /// user covers a client's holds for it. Without any, shares hold: one user alone may take 61 % of a listener's
+        /// connections, of all streams and of 7/8 of the log's bound, and less where others have much; whoever has most
+        /// sessions makes room with his own. Beyond them 0x97 is the answer (before MQTT 5: see docs/BROKER.md).
+        pub quota: Vec<QuotaConfig> = Vec::new(); restarts(),
+        /// The log, which keeps accepted records over a crash. Without a directory there is none.
+        pub log: LogConfig = LogConfig::default(); restarts(),
+        /// This node's log at a neighbour, which sends what is owed when this node is gone; and neighbours' logs here.
+        /// Without to and listen there is none.
+        pub mirror: MirrorConfig = MirrorConfig::default(); restarts(),
+        /// Nodes that are one broker for placed topics: each takes publishes and serves subscribers, one owns a topic
+        /// and works on it, and topics move among them (docs/MOVES.md). The same members and topics at all.
+        pub group: GroupConfig = GroupConfig::default(); restarts() section_apart(),
+        /// Topics that move together among the members of [group].
+        pub placed: Vec<PlacedConfig> = Vec::new(); restarts() section_apart(),
+        /// Neighbours carry what the uplink cannot, and the other way round. Without an orchestrator named here the
+        /// node is part of no fleet; while none answers it goes on alone.
+        pub fleet: FleetConfig = FleetConfig::default(); restarts(),
+        /// An HTTP sidecar, for `tidegate proxy` alone (docs/PROXY.md).
+        pub proxy: ProxyConfig = ProxyConfig::default(); restarts(),
+        /// Cameras: frames that shrink to fit the channel (docs/CAMERAS.md). Without listen and server there is nothing
+        /// of it.
+        pub frames: FramesConfig = FramesConfig::default(); restarts(),
+        /// A camera of this node.
+        pub camera: Vec<CameraConfig> = Vec::new(); restarts(),
+    }
 }
 
 impl Config {
@@ -149,32 +165,20 @@ fn loopback_v6(port: u16) -> SocketAddr {
     (std::net::Ipv6Addr::LOCALHOST, port).into()
 }
 
-/// `[node]`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct NodeConfig {
-    /// The node's name in every record's identity; the host's name if left out.
-    pub name: Option<String>,
-    /// Which scheduler picks.
-    #[serde(deserialize_with = "by_name")]
-    pub scheduler: SchedulerName,
-    /// Which waiting record the threads of operators take.
-    pub pool: PoolMode,
-    /// Threads of operators; one for each processor if left out.
-    pub pool_threads: Option<u32>,
-    /// How long a stop waits for the outputs to deliver what is held.
-    pub stop_timeout: Period,
-}
-
-impl Default for NodeConfig {
-    fn default() -> Self {
-        NodeConfig {
-            name: None,
-            scheduler: SchedulerName::default(),
-            pool: PoolMode::Edf,
-            pool_threads: None,
-            stop_timeout: Period(Duration::from_secs(10)),
-        }
+keys! {
+    /// `[node]`.
+    pub struct NodeConfig {
+        /// Its name in every record's identity. Default: the host's name.
+        pub name: Option<String>; sample("gate-7"),
+        /// Who picks the next record (docs/algorithms-janus.md).
+        pub scheduler: SchedulerName = SchedulerName::default(),
+        /// Which waiting record the threads of operators take.
+        pub pool: PoolMode = PoolMode::Edf,
+        /// Threads of operators. Default: one for each processor.
+        pub pool_threads: Option<u32>;
+            apart("4") between(1, 256, "give 1 to 256, or leave it out"),
+        /// How long a stop waits for the outputs to deliver what is held; the rest is then dropped.
+        pub stop_timeout: Period = Period(Duration::from_secs(10)),
     }
 }
 
@@ -192,160 +196,127 @@ pub(crate) fn machine_name() -> String {
     text.trim().to_owned()
 }
 
-/// `[[input]]`: exactly one of its kinds.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct InputConfig {
-    /// A listener for MQTT 3.1.1 and 5 clients.
-    pub mqtt: Option<MqttInputConfig>,
-    /// A client of an existing broker.
-    pub mqtt_client: Option<MqttClientConfig>,
-    /// Other nodes, by links.
-    pub link: Option<LinkInputConfig>,
-    /// A file that is played.
-    pub replay: Option<ReplayConfig>,
-}
-
-/// `mqtt` of an `[[input]]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct MqttInputConfig {
-    /// Where clients connect.
-    pub listen: Option<Listen>,
-    /// TLS, which all clients of this listener must then speak.
-    pub tls: Option<TlsConfig>,
-    /// File of users and their hashed passwords.
-    pub users: Option<PathBuf>,
-    /// Whether clients without a user name may come in beside the users.
-    pub anonymous: bool,
-    /// Who says who a client is.
-    pub user_from: UserFrom,
-    /// Who may publish to what; everybody to everything if left out.
-    pub allow: Option<Vec<AllowConfig>>,
-    /// What clients before MQTT 5 hear of a publish that is refused.
-    pub refused: Refused,
-    /// How long the session of a client that is away is kept at most.
-    pub session_expiry: Option<Period>,
-    /// Longest keepalive of MQTT 5 clients.
-    pub keepalive_max: Option<Period>,
-    /// How long a new connection may take until its client is let in.
-    pub connect_timeout: Option<Period>,
-    /// How long a client that wanted no keepalive may be silent; zero is for ever.
-    pub idle_timeout: Option<Period>,
-    /// How long a packet above 32 KiB may take while others wait for its room.
-    pub packet_timeout: Option<Period>,
-    /// How long a client may refuse to read.
-    pub write_timeout: Option<Period>,
-}
-
-impl MqttInputConfig {
-    /// The given time, or a day.
-    pub fn session_expiry(&self) -> Period {
-        self.session_expiry.unwrap_or(Period(Duration::from_secs(24 * 3600)))
-    }
-
-    /// The given time, or 10 s: what other brokers give a handshake.
-    pub fn connect_timeout(&self) -> Period {
-        self.connect_timeout.unwrap_or(Period(Duration::from_secs(10)))
-    }
-
-    /// The given time, or for ever (zero): the standard lets such a client be silent.
-    pub fn idle_timeout(&self) -> Period {
-        self.idle_timeout.unwrap_or(Period(Duration::ZERO))
-    }
-
-    /// The given time, or a minute.
-    pub fn packet_timeout(&self) -> Period {
-        self.packet_timeout.unwrap_or(Period(Duration::from_secs(60)))
-    }
-
-    /// The given time, or 30 s.
-    pub fn write_timeout(&self) -> Period {
-        self.write_timeout.unwrap_or(Period(Duration::from_secs(30)))
+keys! {
+    /// `mqtt` of an `[[input]]`.
+    pub struct MqttInputConfig: Eq {
+        /// One address or a list. Without TLS: beyond loopback, in a network that you trust only.
+        pub listen: Option<Listen>;
+            required() standing() sample(r#"["127.0.0.1:1883", "[::1]:1883"]"#),
+        /// TLS 1.2 and 1.3, which every client of this listener must then speak. PEM files: the certificate with what
+        /// leads to its authority, its key, and, where clients must show a certificate too, the authorities of theirs.
+        /// `tidegate keys` makes such files.
+        pub tls: Option<TlsConfig>;
+            apart(r#"{ certificate = "node.pem", key = "node.key", client_ca = "ca.pem" }"#),
+        /// File of users and hashed passwords, which `tidegate user` makes; it is read again when it changes. Clients
+        /// without a user name are then refused.
+        pub users: Option<PathBuf>; apart("/etc/tidegate/users"),
+        /// Clients without a user name may come in: beside users, or, where no users are given, on an address beyond
+        /// loopback without the warning that anybody can.
+        pub anonymous: bool = false; apart("true"),
+        /// Who says which user a client is.
+        pub user_from: UserFrom = UserFrom::Password; apart("certificate"),
+        /// Who may publish to what (topics) and subscribe to what (subscribe): user is a pattern (left out: everybody),
+        /// %u the user's own name. A client has the rights of all entries that fit. Default: everything for everybody.
+        pub allow: Option<Vec<AllowConfig>>;
+            apart(r#"[{ user = "plc-*", topics = ["factory/%u/#"], subscribe = ["orders/%u/#"] }]"#),
+        /// What a client before MQTT 5 hears of a publish that is refused, for there are no words for it.
+        pub refused: Refused = Refused::Close,
+        /// How long the session of a client that is away is kept, if it asks for that long: what it has subscribed to,
+        /// what waits for it, and what is known of its QoS 2 publishes. Whole seconds; "0s" keeps none.
+        pub session_expiry: Period = Period(Duration::from_secs(24 * 3600)),
+        /// Longest keepalive of MQTT 5 clients, which are told so. Whole seconds. Default: what they ask.
+        pub keepalive_max: Option<Period>; apart("60s"),
+        /// How long a new connection may take until its client is let in: TLS, CONNECT, password.
+        pub connect_timeout: Period = Period(Duration::from_secs(10));
+            above_zero("nothing is that fast: give at least \"1s\""),
+        /// How long a client that asked for no keepalive may be silent; "0s" is for ever.
+        pub idle_timeout: Period = Period(Duration::ZERO),
+        /// How long a packet above 32 KiB may take from then on while others wait for its room.
+        pub packet_timeout: Period = Period(Duration::from_secs(60));
+            above_zero("nothing is that fast: give at least \"1s\""),
+        /// How long a client may leave unread what it is sent.
+        pub write_timeout: Period = Period(Duration::from_secs(30));
+            above_zero("nothing is that fast: give at least \"1s\""),
     }
 }
 
-/// `refused` of an `mqtt` input.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Refused {
-    /// No acknowledgement, and the connection is closed.
-    #[default]
-    Close,
-    /// An acknowledgement, and the record is counted as dropped.
-    Drop,
+choices! {
+    /// `refused` of an `mqtt` input.
+    pub enum Refused: Copy, Eq {
+        /// No acknowledgement, and the connection is closed.
+        Close = "close",
+        /// An acknowledgement, and the record is counted in tidegate_input_dropped_records_total.
+        Drop = "drop",
+    }
 }
 
-/// `[[class]]`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ClassConfig {
-    /// Its name, as in `class = "ls"`.
-    pub name: Option<String>,
-    /// Bound on residence.
-    pub latency: Option<Period>,
-    /// Part of the uplink that is its own while it has a backlog, 0 to 1.
-    pub min_share: Option<f64>,
-    /// Never more than this.
-    pub cap: Option<BitRate>,
-    /// Part of its service that late records get while live ones wait too, 0 to 1.
-    pub late_share: Option<f64>,
+keys! {
+    /// `[[class]]`.
+    pub struct ClassConfig {
+        /// As in class = "ls".
+        pub name: Option<String>; required() sample("ls"),
+        /// Bound on residence: arrival to the last byte on the wire.
+        pub latency: Option<Period>;
+            required() sample("50ms") above_zero("no record is that fast: give at least \"1ms\""),
+        /// Part of the uplink that is its own while it has a backlog. Together at most 1.
+        pub min_share: f64 = ClassSpec::new("", Duration::ZERO).min_share.as_f64();
+            between(0.0, 1.0, "is a share of the whole: give a number from 0 to 1, such as 0.05"),
+        /// Part of its service that late records get while live ones wait too.
+        pub late_share: f64 = ClassSpec::new("", Duration::ZERO).late_share.as_f64();
+            between(0.0, 1.0, "is a share of the whole: give a number from 0 to 1, such as 0.05"),
+        /// Never more than this. Default: no cap.
+        pub cap: Option<BitRate>;
+            apart("10mbit") above_zero("nothing could ever be sent: give a rate, or leave it out"),
+    }
 }
 
-impl From<&tidegate_types::class::ClassSpec> for ClassConfig {
-    fn from(spec: &tidegate_types::class::ClassSpec) -> Self {
+impl From<&ClassSpec> for ClassConfig {
+    fn from(spec: &ClassSpec) -> Self {
         ClassConfig {
             name: Some(spec.name.to_string()),
             latency: Some(Period(spec.latency)),
-            min_share: Some(spec.min_share.as_f64()),
+            min_share: spec.min_share.as_f64(),
+            late_share: spec.late_share.as_f64(),
             cap: spec.cap.map(BitRate),
-            late_share: Some(spec.late_share.as_f64()),
         }
     }
 }
 
-/// `[http]`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct HttpConfig {
-    /// Where status, health and metrics are served; an empty list turns them off.
-    pub listen: Listen,
-    /// Names of this machine beside its own, by which it is asked for them.
-    pub hosts: Vec<String>,
-    /// How long a client may take for the head of a request.
-    pub header_timeout: Period,
-    /// How long a connection without a request is kept.
-    pub keep_alive: Period,
-    /// How long a client may read nothing of its answer.
-    pub write_timeout: Period,
-}
-
-impl Default for HttpConfig {
-    fn default() -> Self {
-        HttpConfig {
-            listen: Listen(vec![([127, 0, 0, 1], 7070).into()]),
-            hosts: Vec::new(),
-            header_timeout: Period(Duration::from_secs(10)),
-            keep_alive: Period(Duration::from_secs(75)),
-            write_timeout: Period(Duration::from_secs(10)),
-        }
+keys! {
+    /// `[http]`.
+    pub struct HttpConfig: Eq {
+        /// One address or a list; [] for none.
+        pub listen: Listen = Listen(vec![([127, 0, 0, 1], 7070).into()]),
+        /// Names by which it is asked, beside addresses, localhost and the machine's own name. Default: none.
+        pub hosts: Vec<String> = Vec::new(); sample(r#"["gate-7.example"]"#),
+        /// How long a client may take for the head of a request.
+        pub header_timeout: Period = Period(Duration::from_secs(10));
+            above_zero("no client is that fast: give at least \"1s\""),
+        /// How long a connection without a request is kept.
+        pub keep_alive: Period = Period(Duration::from_secs(75));
+            above_zero("no client is that fast: give at least \"1s\""),
+        /// How long a client may read nothing of its answer.
+        pub write_timeout: Period = Period(Duration::from_secs(10));
+            above_zero("no client is that fast: give at least \"1s\""),
     }
 }
 
-/// `[limits]`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct LimitsConfig {
-    /// Bound on the bytes of records held; clients may make the broker hold half as much again.
-    pub memory: ByteSize,
-    /// Bound on one record: topic, properties and payload.
-    pub record_max: ByteSize,
-    /// Bound on client connections.
-    pub connections: u32,
-    /// Bound on the bytes that wait for one subscriber.
-    pub subscriber: ByteSize,
-    /// Bound on the bytes of retained messages.
-    pub retained: ByteSize,
+keys! {
+    /// `[limits]`.
+    pub struct LimitsConfig: Eq {
+        /// Bytes of records held; clients may make the broker hold half as much again.
+        pub memory: ByteSize = ByteSize(Size::from_mib(64));
+            at_least(ByteSize(Size::from_kib(64)), "less than a node can work with"),
+        /// One record: topic, properties and payload.
+        pub record_max: ByteSize = ByteSize(Size::from_mib(1));
+            above_zero("no record fits: give at least 1KiB"),
+        /// Client connections.
+        pub connections: u32 = 10_000; at_least(1, "nobody could connect"),
+        /// Bytes that wait for one client that has subscribed here; then the least urgent are dropped.
+        pub subscriber: ByteSize = ByteSize(Size::from_mib(4)),
+        /// Bytes of messages that are retained here.
+        pub retained: ByteSize = ByteSize(Size::from_mib(64)),
+    }
 }
 
 impl LimitsConfig {
@@ -356,17 +327,5 @@ impl LimitsConfig {
         const PACKETS: u64 = 8;
         let bytes = (self.memory.0.0 / 2).max(PACKETS * self.record_max.0.0.min(1 << 28));
         usize::try_from(bytes).unwrap_or(usize::MAX)
-    }
-}
-
-impl Default for LimitsConfig {
-    fn default() -> Self {
-        LimitsConfig {
-            memory: ByteSize(Size::from_mib(64)),
-            record_max: ByteSize(Size::from_mib(1)),
-            connections: 10_000,
-            subscriber: ByteSize(Size::from_mib(4)),
-            retained: ByteSize(Size::from_mib(64)),
-        }
     }
 }

@@ -4,6 +4,7 @@
 //! `Pause` and `Resume`. No input queues records: what the node does not take stays where it came from,
 //! in a socket or a file.
 
+pub mod kind;
 pub mod link;
 pub mod mqtt;
 pub mod relays;

@@ -13,8 +13,7 @@
 //! | `node` | the driver contract, the event loop that owns the node, the log store, the local broker |
 //! | `script` | the Luau machine of adaptation scripts |
 //! | `link` | the transport between nodes, below its input and its output |
-//! | `mqtt` | the codec of MQTT, of both ends |
-//! | `keys` | what the keys of all sections have in common: units, urls, places in the text, findings, the reference |
+//! | `keys` | what the keys of all sections have in common: their declaration, units, urls, places in the text, findings |
 //! | `support` | what any room may use: TLS, access, time, files, limits on connections |
 
 pub mod assembly;
@@ -23,7 +22,6 @@ pub mod config;
 pub mod input;
 pub mod keys;
 pub mod link;
-mod mqtt;
 pub mod node;
 pub mod observe;
 pub mod output;

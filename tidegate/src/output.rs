@@ -9,6 +9,7 @@ pub mod amqp;
 mod connection;
 mod frames;
 mod gauge;
+mod hosts;
 pub mod http;
 pub mod kind;
 mod lane;

@@ -36,21 +36,21 @@ pub struct OutboxLimits {
 
 /// A message that goes now: the outbox is done with it, or keeps it until it is acknowledged.
 #[derive(Debug)]
-pub enum Outgoing<'a> {
+pub enum NextMessage<'a> {
     /// It is nowhere else.
     Done(SubscriberMessage),
     /// It stays in the window.
     Kept(&'a SubscriberMessage),
 }
 
-impl Deref for Outgoing<'_> {
+impl Deref for NextMessage<'_> {
     type Target = SubscriberMessage;
 
     #[inline]
     fn deref(&self) -> &SubscriberMessage {
         match self {
-            Outgoing::Done(delivery) => delivery,
-            Outgoing::Kept(delivery) => delivery,
+            NextMessage::Done(delivery) => delivery,
+            NextMessage::Kept(delivery) => delivery,
         }
     }
 }
@@ -61,7 +61,7 @@ pub enum NextSend<'a> {
     /// A PUBLISH.
     Publish {
         /// The message.
-        delivery: Outgoing<'a>,
+        delivery: NextMessage<'a>,
         /// Its packet identifier, for QoS 1 and 2.
         id: Option<u16>,
         /// Whether it was sent before.

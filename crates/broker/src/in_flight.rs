@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::delivery::{AckOutcome, NextSend, Outgoing};
+use super::delivery::{AckOutcome, NextMessage, NextSend};
 use super::message::SubscriberMessage;
 
 /// Packet identifiers that are in use at once, with any receive maximum.
@@ -114,7 +114,7 @@ impl FlightWindow {
             None => NextSend::Release(*id),
             Some(delivery) => {
                 self.open += 1;
-                let delivery = Outgoing::Kept(delivery);
+                let delivery = NextMessage::Kept(delivery);
                 NextSend::Publish { delivery, id: Some(*id), again: true }
             }
         })

@@ -41,7 +41,9 @@ mod scopes;
 mod subscription;
 mod subscriptions;
 
-pub use self::delivery::{AckOutcome, Drops, NextSend, OutboxDropReason, OutboxLimits, Outgoing};
+pub use self::delivery::{
+    AckOutcome, Drops, NextMessage, NextSend, OutboxDropReason, OutboxLimits,
+};
 pub use self::message::{Ids, Message, MessageReservation, SubscriberMessage};
 pub use self::outbox::Outbox;
 pub use self::pending::PendingRetained;

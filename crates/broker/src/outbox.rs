@@ -12,7 +12,7 @@ use tidegate_types::class::ClassId;
 use tidegate_types::limits::CLASSES_MAX;
 use tidegate_types::units::Time;
 
-use super::delivery::{AckOutcome, Drops, NextSend, OutboxDropReason, OutboxLimits, Outgoing};
+use super::delivery::{AckOutcome, Drops, NextMessage, NextSend, OutboxDropReason, OutboxLimits};
 use super::in_flight::FlightWindow;
 use super::message::{MessageReservation, SubscriberMessage};
 use super::pending::PendingRetained;
@@ -216,11 +216,11 @@ impl Outbox {
             }
             let (id, delivery) = if delivery.qos == 0 {
                 self.tidy();
-                (None, Outgoing::Done(delivery))
+                (None, NextMessage::Done(delivery))
             } else {
                 let id = self.window.begin(delivery);
                 self.tidy();
-                (Some(id), Outgoing::Kept(self.window.newest()?))
+                (Some(id), NextMessage::Kept(self.window.newest()?))
             };
             return Some(NextSend::Publish { delivery, id, again: false });
         }

@@ -9,6 +9,8 @@
 //! | `class.rs` | latency bounds with a name, most urgent first |
 //! | `record.rs` | a record, its identity, its body, its fate |
 //! | `ids.rs` | outputs, uplinks, rules, queues and local subscribers of a node |
+//! | `headers.rs` | what travels beside a record, under the same names in every protocol |
+//! | `hidden.rs` | passwords and tokens, which are never printed |
 //! | `topic.rs` | MQTT topic filters |
 //! | `limits.rs` | every bound that is not a matter of taste |
 //! | `shares.rs` | how much one owner may have of something bounded: more while more is free |
@@ -41,6 +43,8 @@ pub mod class;
 pub mod codec;
 pub mod crc;
 pub mod demand;
+pub mod headers;
+pub mod hidden;
 pub mod ids;
 pub mod limits;
 pub mod names;

@@ -11,10 +11,11 @@ use anyhow::Context;
 use clap::Args;
 use tokio::time::{Instant, timeout};
 
+use super::insist;
 use crate::link::{Change, Options as LinkOptions, Profile, Service};
 use crate::load::mqtt::Version;
 use crate::load::stamp::wall_ns;
-use crate::load::{Book, Consume, Insist, Job, Payload, Publish, Stream, Tally};
+use crate::load::{Book, Consume, Job, Payload, Publish, Stream, Tally};
 use crate::net::namespace::{Link, Side};
 use crate::net::process::{Process, Quiet};
 use crate::net::pump::Way;
@@ -23,7 +24,7 @@ use crate::net::spinner::Spinners;
 use crate::net::usage;
 use crate::progress::Progress;
 use crate::report::{Axis, Curve, Findings, Mark, Plot, figure};
-use crate::rig::brokers::{self, lab};
+use crate::rig::brokers;
 use crate::rig::versions::Program;
 use crate::rig::{self, CONNECT};
 use crate::sim::Amount;
@@ -35,8 +36,7 @@ const QUEUE: u64 = 256 * 1024;
 /// The link once live records are measured: what is left must still arrive.
 const FAST: u64 = 2_000_000_000;
 
-/// Clients that fill the log, payload of their records, and their rate together.
-const FILLERS: u64 = 4;
+/// Payload of the records that fill the log, and their rate together.
 const OLD_SIZE: usize = 16_000;
 const OLD_PER_SECOND: u32 = 4_000;
 
@@ -133,9 +133,7 @@ impl Ground {
             patience: LATE.as_secs() as u32,
             ..Publish::default()
         };
-        let mut command = lab(&self.link, Side::Edge)?;
-        Job::Publish(job).add_to(&mut command);
-        Ok(Process::start("publisher", command)?)
+        rig::started(&self.link, Side::Edge, "publisher", &Job::Publish(job))
     }
 
     fn change(&self, change: Change) -> anyhow::Result<()> {
@@ -201,25 +199,12 @@ async fn fill(ground: &Ground, options: Options, book: &mut Book) -> anyhow::Res
     let mut node = ground.node(options)?;
     node.says("ready", CONNECT).await?;
     let node = node.quietly();
-    let mut fillers = Vec::new();
-    for place in 0..FILLERS {
-        let insist = Insist {
-            address: rig::edge_listener(),
-            version: Version::V5,
-            name: format!("old.{place}"),
-            size: OLD_SIZE,
-            per_second: OLD_PER_SECOND / FILLERS as u32,
-            records: options.size.0 / OLD_SIZE as u64 / FILLERS,
-        };
-        let mut command = lab(&ground.link, Side::Edge)?;
-        Job::Insist(insist).add_to(&mut command);
-        fillers.push(Process::start("filler", command)?);
-    }
+    let (link, records) = (&ground.link, options.size.0 / OLD_SIZE as u64);
+    let fillers = insist::publishers(link, "old.", Version::V5, OLD_SIZE, OLD_PER_SECOND, records)?;
     // A disk of 10 MB/s is slow.
     let patience = CONNECT + Duration::from_secs(options.size.0 / 10_000_000);
-    for mut filler in fillers {
-        let line = timeout(patience, filler.line()).await.context("the log fills too slowly")?;
-        let line = line.with_context(|| format!("a filler ended:\n{}", filler.last_lines()))?;
+    let promised = timeout(patience, insist::promised(fillers)).await;
+    for line in promised.context("the log fills too slowly")?? {
         book.promise(&line)?;
     }
     node.kill().await;

@@ -9,12 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
-use clap::{Args, ValueEnum};
-use tokio::time::{Instant, sleep};
+use anyhow::Context;
+use clap::Args;
+use tokio::time::sleep;
+
+use super::insist::{self, DRAIN, Outcome, SIZE};
 
 use crate::load::mqtt::Version;
-use crate::load::{Account, Book, Consume, Insist, Job, Source};
+use crate::load::{Book, Consume, Job, Source};
 use crate::net;
 use crate::net::namespace::{Link, Side};
 use crate::net::process::Process;
@@ -22,35 +24,31 @@ use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
 use crate::report::{Findings, figure};
-use crate::rig::brokers::{self, MQTT_PORT, lab};
+use crate::rig::brokers::{self, MQTT_PORT};
 use crate::rig::{self, CONNECT};
 
-/// Publishers, each a stream.
-const PUBLISHERS: u32 = 4;
-/// Payload of a record, bytes.
-const SIZE: usize = 256;
 /// Size of the file system, bytes.
 const DISK: u64 = 512 << 20;
-/// Time for what still waits after the last acknowledgement.
-const DRAIN: Duration = Duration::from_secs(60);
 /// Lives of the node, milliseconds.
 const LIVES: std::ops::Range<u32> = 1500..4000;
 
-/// Where the node's records go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    /// The node's own files, on the disk that is cut.
-    Sink,
-    /// Mosquitto in the cloud.
-    Mqtt,
-    /// RabbitMQ in the cloud, a durable queue.
-    Amqp,
+tidegate_types::named! {
+    /// Where the node's records go.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Output: "output" {
+        /// The node's own files, on the disk that is cut.
+        Sink = "sink",
+        /// Mosquitto in the cloud.
+        Mqtt = "mqtt",
+        /// RabbitMQ in the cloud, a durable queue.
+        Amqp = "amqp",
+    }
 }
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Options {
-    /// Where records go (may be given again); all of them if left out
-    #[arg(long, value_enum)]
+    /// Where records go: sink, mqtt, amqp (may be given again); all of them if left out
+    #[arg(long)]
     only: Vec<Output>,
     /// How often the power fails
     #[arg(long, default_value_t = 3)]
@@ -74,8 +72,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
         "", "cuts", "accepted", "arrived", "lost", "duplicates"
     ));
     let _awake = Spinners::start()?;
-    let all = [Output::Sink, Output::Mqtt, Output::Amqp];
-    let outputs = if options.only.is_empty() { all.to_vec() } else { options.only.clone() };
+    let all = Output::ALL.to_vec();
+    let outputs = if options.only.is_empty() { all } else { options.only.clone() };
     let progress = Progress::new("power-cut", outputs.len());
     for output in outputs {
         let name = output.name();
@@ -87,7 +85,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
                 continue;
             }
         };
-        let Outcome { accepted, arrived, lost, duplicates } = outcome;
+        let Outcome { accepted, arrived, lost, duplicates, .. } = outcome;
         if lost > 0 {
             found.broken.push(format!("{name}: {lost} acknowledged records were lost"));
         }
@@ -95,16 +93,13 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
         found.lines.push(format!(
             "{name:<6}{cuts:>6}{accepted:>10}{arrived:>10}{lost:>8}{duplicates:>12}"
         ));
-        found.figures.push(figure(
-            &format!("power_cut_{name}_lost_accepted"),
-            lost as f64,
-            "records",
-        ));
-        found.figures.push(figure(
-            &format!("power_cut_{name}_accepted"),
-            accepted as f64,
-            "records",
-        ));
+        for (what, count) in [("lost_accepted", lost), ("accepted", accepted)] {
+            found.figures.push(figure(
+                &format!("power_cut_{name}_{what}"),
+                count as f64,
+                "records",
+            ));
+        }
     }
     Ok(found)
 }
@@ -116,35 +111,12 @@ impl Options {
     }
 
     fn publishers(&self, link: &Link) -> anyhow::Result<Vec<Process>> {
-        let per_second = (self.per_second / PUBLISHERS).max(1);
-        let records = u64::from(per_second) * self.load().as_secs();
-        let mut publishers = Vec::new();
-        for place in 0..PUBLISHERS {
-            let insist = Insist {
-                address: rig::edge_listener(),
-                version: Version::V5,
-                name: format!("p{place}"),
-                size: SIZE,
-                per_second,
-                records,
-            };
-            let mut command = lab(link, Side::Edge)?;
-            Job::Insist(insist).add_to(&mut command);
-            publishers.push(Process::start("publisher", command)?);
-        }
-        Ok(publishers)
+        let records = u64::from(self.per_second) * self.load().as_secs();
+        insist::publishers(link, "p", Version::V5, SIZE, self.per_second, records)
     }
 }
 
 impl Output {
-    fn name(self) -> &'static str {
-        match self {
-            Output::Sink => "sink",
-            Output::Mqtt => "mqtt",
-            Output::Amqp => "amqp",
-        }
-    }
-
     async fn start_cloud(self, link: &Link, scratch: &Scratch) -> anyhow::Result<Option<Process>> {
         Ok(match self {
             Output::Sink => None,
@@ -194,13 +166,6 @@ impl Output {
     }
 }
 
-struct Outcome {
-    accepted: u64,
-    arrived: u64,
-    lost: u64,
-    duplicates: u64,
-}
-
 async fn one(output: Output, options: &Options) -> anyhow::Result<Outcome> {
     let (link, scratch) = (Link::new()?, Scratch::new()?);
     let _cloud = output.start_cloud(&link, &scratch).await?.map(Process::quietly);
@@ -225,35 +190,23 @@ async fn one(output: Output, options: &Options) -> anyhow::Result<Outcome> {
             let id = node.id().context("the node ended")?;
             let node = node.quietly();
             sleep(Duration::from_millis(random.rand_range(LIVES).into())).await;
-            command("kill", &["-STOP", &id.to_string()])?;
+            net::run("kill", &["-STOP", &id.to_string()])?;
             disk.copy()?;
             node.kill().await;
             disk.replace()?;
         }
         let last = output.node(&link, &scratch, &disk).await?.quietly();
-        let mut promised = Vec::new();
-        for mut publisher in publishers.take().into_iter().flatten() {
-            let line = publisher.line().await;
-            let told = || format!("a publisher ended:\n{}", publisher.last_lines());
-            promised.push(line.with_context(told)?);
-        }
-        anyhow::Ok((last, promised))
+        anyhow::Ok((last, insist::promised(publishers.take().unwrap_or_default()).await?))
     };
     let (_last, promised) = match &mut consumer {
         Some(consumer) => book.during(consumer, lives).await?,
         None => lives.await?,
     };
-    for line in promised {
-        book.promise(&line)?;
-    }
     let mut consumer = match consumer {
         Some(consumer) => consumer,
         None => rig::client(&link, consume(&disk)).await?,
     };
-    let Account { accepted, .. } = book.account("");
-    book.keep(&mut consumer, Instant::now() + DRAIN, accepted).await?;
-    let (arrived, duplicates, lost) = (book.got(), book.duplicates(), book.account("").lost);
-    Ok(Outcome { accepted, arrived, lost, duplicates })
+    insist::close(book, promised, &mut consumer).await
 }
 
 /// A file system in a file.
@@ -269,7 +222,7 @@ impl Disk {
         let disk = Disk { mounted: folder.join("disk"), folder, number: 0 };
         std::fs::create_dir_all(&disk.mounted)?;
         std::fs::File::create(disk.image(0))?.set_len(DISK)?;
-        command("mkfs.ext4", &["-q", "-F", text(&disk.image(0))?])?;
+        net::run("mkfs.ext4", &["-q", "-F", text(&disk.image(0))?])?;
         disk.mount()?;
         Ok(disk)
     }
@@ -280,18 +233,18 @@ impl Disk {
 
     fn mount(&self) -> anyhow::Result<()> {
         let image = self.image(self.number);
-        command("mount", &["-o", "loop", text(&image)?, text(&self.mounted)?])
+        Ok(net::run("mount", &["-o", "loop", text(&image)?, text(&self.mounted)?]).map(drop)?)
     }
 
     /// What the disk has at this moment: no file system above it was asked to write anything.
     fn copy(&self) -> anyhow::Result<()> {
         let (from, to) = (self.image(self.number), self.image(self.number + 1));
-        command("cp", &["--sparse=always", text(&from)?, text(&to)?])
+        Ok(net::run("cp", &["--sparse=always", text(&from)?, text(&to)?]).map(drop)?)
     }
 
     /// Goes on with the copy.
     fn replace(&mut self) -> anyhow::Result<()> {
-        command("umount", &[text(&self.mounted)?])?;
+        net::run("umount", &[text(&self.mounted)?])?;
         std::fs::remove_file(self.image(self.number))?;
         self.number += 1;
         self.mount()
@@ -307,12 +260,4 @@ impl Drop for Disk {
 
 fn text(path: &Path) -> anyhow::Result<&str> {
     path.to_str().context("a path that is no text")
-}
-
-fn command(name: &str, arguments: &[&str]) -> anyhow::Result<()> {
-    let done = Command::new(name).args(arguments).output();
-    let output = done.with_context(|| format!("needs {name}, not found"))?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{name} {}: {told}", arguments.join(" "));
-    Ok(())
 }

@@ -1,21 +1,22 @@
 //! The command line of the benchmarks.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::ensure;
 use clap::Subcommand;
+use tidegate_lab_papers::bench::{
+    adapt, frames, model, orchestrator, placelive, rungs, sensitivity,
+};
+use tidegate_lab_papers::sim::adapt::hls;
+use tidegate_lab_papers::{janus, recorded};
 
 use super::{spool, until_interrupted};
 use crate::bench::{
-    adapt, backlog, broker, core, fleet, frames, hol, hostile, ingest, kill9, link, load, model,
-    moves, orchestrator, overhead, placelive, powercut, rungs, sensitivity, sidecar, world,
+    backlog, broker, core, fleet, hol, hostile, ingest, kill9, link, load, moves, overhead,
+    powercut, sidecar, world,
 };
-use crate::janus;
-use crate::recorded;
 use crate::report::Findings;
 use crate::rig::{self, versions::Program};
 use crate::say;
-use crate::sim::adapt::hls;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Bench {
@@ -92,9 +93,12 @@ pub(super) enum Bench {
     Orchestrator(orchestrator::Options),
     /// Nanoseconds per record through a node with 10,000 queues
     Core(core::Options),
-    /// A world with real processes, beside the same file in virtual time: lab bench FILE.toml
-    #[command(external_subcommand)]
-    World(Vec<String>),
+    /// A world in a file with real processes, beside the same file in virtual time
+    #[command(name = "FILE.toml")]
+    World {
+        /// The world
+        file: PathBuf,
+    },
 }
 
 impl Bench {
@@ -104,13 +108,12 @@ impl Bench {
         let found = match self {
             Bench::Hol(options) => until_interrupted(hol::run(options)).await?,
             Bench::Ingest(options) => {
-                const PROGRAMS: [Program; 3] =
-                    [Program::Tidegate, Program::Mosquitto, Program::Nats];
-                blocking(&PROGRAMS, move |tidegate| ingest::run(&options, tidegate)).await?
+                let programs = [Program::Tidegate, Program::Mosquitto, Program::Nats];
+                blocking(&programs, move |tidegate| ingest::run(&options, tidegate)).await?
             }
             Bench::Broker(options) => {
-                const PROGRAMS: [Program; 2] = [Program::Tidegate, Program::Mosquitto];
-                blocking(&PROGRAMS, move |tidegate| broker::run(&options, tidegate)).await?
+                let programs = [Program::Tidegate, Program::Mosquitto];
+                blocking(&programs, move |tidegate| broker::run(&options, tidegate)).await?
             }
             Bench::Sensitivity(options) => {
                 blocking(&OURS, move |tidegate| sensitivity::run(&options, tidegate)).await?
@@ -159,7 +162,7 @@ impl Bench {
             Bench::Core(options) => {
                 tokio::task::spawn_blocking(move || core::run(&options)).await??
             }
-            Bench::World(words) => play(&words).await?,
+            Bench::World { file } => world::run(&file, say).await?,
         };
         Ok(Some(found))
     }
@@ -176,14 +179,4 @@ async fn blocking<E: Into<anyhow::Error> + Send + 'static>(
     let found = tokio::task::spawn_blocking(move || work(&tidegate)).await?.map_err(Into::into)?;
     let versions = Program::all_with_versions(programs).into_iter().collect();
     Ok(Findings { versions, ..found })
-}
-
-/// Plays the file that the words name.
-async fn play(words: &[String]) -> anyhow::Result<Findings> {
-    let [file] = words else { anyhow::bail!("one FILE.toml, and no options: {words:?}") };
-    ensure!(
-        file.ends_with(".toml"),
-        "no benchmark is called {file}: see `lab bench --help`, or give a FILE.toml"
-    );
-    world::run(Path::new(file), say).await
 }

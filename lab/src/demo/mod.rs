@@ -18,8 +18,8 @@ use crate::net::process::Process;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::report::{Findings, figure};
-use crate::rig;
-use crate::rig::brokers::{self, lab};
+use crate::rig::brokers;
+use crate::rig::{self, CONNECT};
 use audit::{Audit, stream_of};
 
 /// Alarms a second: ten machines of the kind that the set is from.
@@ -66,7 +66,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let _rabbitmq = brokers::rabbitmq(&link, &scratch).await?.quietly();
     let consume = Consume { from: rig::everything(), is_lasting: false, is_whole: true };
     let mut consumer = rig::client(&link, Job::Consume(consume)).await?;
-    let mut node = rig::tidegate(&link, &scratch, "tidegate", STREAMS).await?;
+    let mut node = rig::start_tidegate(&link, &scratch, "tidegate", STREAMS)?;
+    node.says("output is up", CONNECT).await?;
     let mut streams = Vec::new();
     for (set, rate) in sets.iter().zip(&rates) {
         let file = scratch.file(&format!("{}.rows", set.name), &(set.rows.join("\n") + "\n"))?;
@@ -89,9 +90,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
         patience: seconds + drain,
         ..Publish::default()
     };
-    let mut command = lab(&link, Side::Edge)?;
-    Job::Publish(publish).add_to(&mut command);
-    let publisher = Process::start("publisher", command)?;
+    let publisher = rig::started(&link, Side::Edge, "publisher", &Job::Publish(publish))?;
     let mut audits: Vec<Audit> = sets.into_iter().map(Audit::new).collect();
     let within = Duration::from_secs((seconds + drain).into());
     let end_ns = wall_ns() + u64::from(seconds) * 1_000_000_000;

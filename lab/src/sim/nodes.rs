@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use tidegate_schedule::SchedulerName;
 use tidegate_types::units::Time;
 
@@ -53,7 +53,7 @@ impl Lab {
         let seed = options.seed();
         let base = catalogue::hol().with_law(options.law());
         let mut figures = Vec::new();
-        let schedulers = match options.scheduler {
+        let schedulers = match options.scheduler() {
             Some(one) => vec![one],
             None => SchedulerName::ALL.into_iter().rev().collect(),
         };
@@ -138,12 +138,8 @@ impl Lab {
     }
 
     pub(super) fn file(&mut self, options: &Options, path: &Path) -> anyhow::Result<Findings> {
-        ensure!(
-            options.scheduler.is_none() && options.law.is_none(),
-            "a world's node has a configuration: give scheduler and law there"
-        );
         let (world, folder) = world::World::read(path)?;
-        let played = file::play(&world, &folder, options.seed);
+        let played = file::play(&world, &folder, options.given_seed());
         let played = played.with_context(|| path.display().to_string())?;
         self.simulated += played.simulated;
         self.broken.extend(played.broken);

@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_cut_of_nothing_known_is_a_broken_promise() {
-        let mut ledger = crate::sim::ledger::Ledger::new(1);
+        let mut ledger = tidegate_lab_engine::sim::ledger::Ledger::new(1);
         let now = tidegate_types::units::Time::ZERO;
         ledger.received(now, tidegate_types::record::DeliveryId(7), 100);
         assert_eq!(ledger.broken.len(), 1);

@@ -1,11 +1,11 @@
 //! The targets of the node, in virtual time, and that a run can be repeated.
 
-use clap::Parser;
+use tidegate_lab::cli::sim;
 use tidegate_lab::report::Findings;
 use tidegate_lab::sim::{Options, run};
 
 fn options(words: &[&str]) -> Result<Options, clap::Error> {
-    Options::try_parse_from(std::iter::once("sim").chain(words.iter().copied()))
+    sim(words)
 }
 
 /// What `lab sim` finds with these words.

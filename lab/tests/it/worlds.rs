@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use clap::Parser;
-use tidegate_lab::sim;
 use tidegate_lab::world::{Delivered, World};
+use tidegate_lab::{cli, sim};
 
 fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("worlds").join(name)
@@ -16,7 +15,7 @@ fn text(name: &str) -> String {
 }
 
 fn options(words: &[&str]) -> sim::Options {
-    sim::Options::try_parse_from(std::iter::once("sim").chain(words.iter().copied())).unwrap()
+    cli::sim(words).unwrap()
 }
 
 /// Why virtual time does not play a world.

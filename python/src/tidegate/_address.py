@@ -76,6 +76,6 @@ def cure(error: OSError, section: str) -> str:
             return f"{why}: use a name or address that its certificate has"
         return f"its certificate is not trusted ({why}): name the authority that issued it, tls=Tls(ca=...)"
     if isinstance(error, ssl.SSLError):
-        why = error.reason or error
+        why = error.reason or str(error)
         return f"no TLS with it ({why}): does {section} speak TLS at this port, and does it know our certificate?"
     return str(error)

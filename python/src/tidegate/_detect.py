@@ -36,7 +36,7 @@ CONFIDENCE = 0.4
 """Of a box that counts, for models."""
 _APART = 0.45
 """Boxes of one label that share more are one thing."""
-_MISSING = "models need onnxruntime: pip install tidegate[onnx]"
+_MISSING = "models need onnxruntime: pip install 'tidegate[onnx]'"
 
 
 class Model:

@@ -193,7 +193,7 @@ def _pillow() -> Any:  # noqa: ANN401
     try:
         import PIL.Image
     except ImportError as error:
-        text = "pixels need a JPEG library: pip install tidegate[opencv] or tidegate[pillow]"
+        text = "pixels need a JPEG library: pip install 'tidegate[opencv]' or 'tidegate[pillow]'"
         raise ImportError(text) from error
     return PIL.Image
 

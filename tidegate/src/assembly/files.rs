@@ -10,12 +10,10 @@ use super::taker::Taker;
 use super::trial::{self, Tried};
 use crate::config::check::{Finding, Findings};
 use crate::config::places::Place;
-use crate::config::{
-    Config, FarTlsConfig, FileKind, LinkInputConfig, Reading, ScriptConfig, TlsConfig, read_and,
-};
+use crate::config::{Config, FarTlsConfig, FileKind, Reading, ScriptConfig, TlsConfig, read_and};
+use crate::input::kind::Certificates;
 use crate::script::Script;
 use crate::services::operators;
-use crate::support::access::users::Users;
 use crate::support::tls::grpc::FleetTls;
 use crate::support::tls::{self, Certificate, ClientFiles, ServerFiles, ShownAs};
 
@@ -84,21 +82,17 @@ fn check(config: &Config) -> Vec<Finding> {
 
 fn inputs(config: &Config, findings: &mut Findings) {
     for (index, input) in config.input.iter().enumerate() {
-        let place = Place::section("input").to(index);
-        if let Some(mqtt) = &input.mqtt {
-            let place = place.to("mqtt");
-            if let Some(Err(error)) = mqtt.users.as_deref().map(Users::read) {
-                findings.error(place.to("users"), error.to_string());
+        for kind in input.kinds() {
+            let place = Place::section("input").to(index).to(kind.name());
+            kind.check_files(&place, findings);
+            match kind.certificates() {
+                Some(Certificates::ToClients(files)) => {
+                    listener(&files, &place.to("tls"), findings);
+                }
+                Some(Certificates::ToNodes(files)) => server_side(&files, &place, findings),
+                Some(Certificates::ToFarEnd(files)) => far_end(Some(files), place, findings),
+                None => {}
             }
-            if let Some(files) = mqtt.tls.as_ref().and_then(TlsConfig::files) {
-                listener(&files, &place.to("tls"), findings);
-            }
-        }
-        if let Some(client) = &input.mqtt_client {
-            far_end(client.far_end().tls_files(), place.to("mqtt_client"), findings);
-        }
-        if let Some(files) = input.link.as_ref().and_then(LinkInputConfig::tls_files) {
-            server_side(&files, &place.to("link"), findings);
         }
     }
 }

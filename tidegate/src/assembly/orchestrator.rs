@@ -5,15 +5,16 @@ use super::trial::{Tried, attempt_addresses};
 use crate::config::check::{Finding, Findings};
 use crate::config::places::Place;
 use crate::config::{OrchestrateConfig, Reading, read_tree};
+use crate::keys::values::Value;
 use crate::services::fleet::orchestrate::OrchestrateOptions;
 use crate::support::tls::ServerFiles;
 
-/// The key whose value is a table.
+/// The only section.
 const SECTION: &str = "orchestrator";
 
 /// Reads and checks the text of an orchestrator's file.
 pub fn read_orchestrator(text: &str) -> Reading<OrchestrateConfig> {
-    read_tree(text, &[SECTION], &mut |config| meaning(config))
+    read_tree(text, &mut |config| meaning(config))
 }
 
 /// The same, with the files that it names, and its addresses where `tried` counts them.
@@ -21,7 +22,7 @@ pub fn read_orchestrator_here(
     text: &str,
     mut tried: Option<&mut Tried>,
 ) -> Reading<OrchestrateConfig> {
-    read_tree(text, &[SECTION], &mut |config| {
+    read_tree(text, &mut |config| {
         let mut findings = Findings(meaning(config));
         files(config, &mut findings);
         if let Some(tried) = tried.as_deref_mut() {
@@ -36,6 +37,7 @@ pub fn read_orchestrator_here(
 
 fn meaning(config: &OrchestrateConfig) -> Vec<Finding> {
     let mut findings = Findings::default();
+    Value::check(config, &Place::default(), &mut findings);
     if let Err(error) = OrchestrateOptions::try_from(config.orchestrator.clone()) {
         let text = format!("{error:#}");
         // What serves the start names the section; here the place does.

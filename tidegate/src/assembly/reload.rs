@@ -15,6 +15,8 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use crate::assembly;
 use crate::assembly::read_with_files;
 use crate::config::{Config, OperatorConfig, ScriptConfig, read_file};
+use crate::keys::key::Reload;
+use crate::keys::table::Table;
 use crate::script::{SCRIPTS_MAX, Script};
 
 /// Between two looks at the file. A file that two looks find alike is not being written any more.
@@ -48,7 +50,7 @@ pub struct Change {
     /// The operators from now on.
     pub operators: Vec<OperatorConfig>,
     /// Sections that differ and need a new start.
-    pub waiting: Vec<&'static str>,
+    pub waiting: Vec<String>,
 }
 
 impl Watch {
@@ -145,46 +147,11 @@ pub(crate) fn in_place(
     Ok(all)
 }
 
-/// Sections other than `[[stream]]`, `[[script]]` and `[[operator]]` that are not the same.
-fn differences(old: &Config, new: &Config) -> Vec<&'static str> {
-    let Config {
-        node,
-        input,
-        class,
-        stream: _,
-        script: _,
-        operator: _,
-        output,
-        http,
-        limits,
-        quota,
-        log,
-        mirror,
-        group,
-        placed,
-        fleet,
-        proxy,
-        frames,
-        camera,
-    } = old;
-    let sections = [
-        ("[node]", *node != new.node),
-        ("[[input]]", *input != new.input),
-        ("[[class]]", *class != new.class),
-        ("[[output]]", *output != new.output),
-        ("[http]", *http != new.http),
-        ("[limits]", *limits != new.limits),
-        ("[[quota]]", *quota != new.quota),
-        ("[log]", *log != new.log),
-        ("[mirror]", *mirror != new.mirror),
-        ("[group]", *group != new.group),
-        ("[[placed]]", *placed != new.placed),
-        ("[fleet]", *fleet != new.fleet),
-        ("[proxy]", *proxy != new.proxy),
-        ("[frames]", *frames != new.frames),
-        ("[[camera]]", *camera != new.camera),
-    ];
-    sections.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
+/// Sections that are not the same, and of which a reload applies nothing.
+fn differences(old: &Config, new: &Config) -> Vec<String> {
+    let differ = old.differences(new).into_iter();
+    let waiting = differ.filter(|key| key.reload != Some(Reload::Applies));
+    waiting.map(|key| key.header("")).collect()
 }
 
 #[cfg(test)]

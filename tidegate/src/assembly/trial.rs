@@ -7,12 +7,14 @@ use std::net::{Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
 use socket2::{Domain, Protocol, Socket, Type};
+use tidegate_types::units::Size;
 
 use super::secrets::key_of_file;
 use crate::config::check::{Finding, Findings};
 use crate::config::places::Place;
 use crate::config::touches::WrittenFolder;
 use crate::config::{Config, FileKind};
+use crate::observe::status::table::size;
 use crate::support::tls::private;
 
 /// How many of each were tried.
@@ -38,6 +40,9 @@ pub(super) fn attempt(config: &Config, kind: FileKind, tried: &mut Tried) -> Vec
             tried.folders += 1;
             folder(&path, place, &mut findings);
         }
+        let (log, mirror) = (&whole.log, &whole.mirror);
+        room("log", log.directory.as_deref(), log.bound.0, &mut findings);
+        room("mirror", mirror.directory.as_deref(), mirror.bound.0, &mut findings);
     }
     findings.0
 }
@@ -147,13 +152,39 @@ fn is_free(address: SocketAddr, kind: Type, protocol: Protocol) -> io::Result<()
     Ok(())
 }
 
-/// Writes a file and takes it away again: in the folder, or where the folder would be made.
-fn folder(path: &Path, place: Place, findings: &mut Findings) {
+/// The folder, or the one in which it would be made.
+fn existing(path: &Path) -> &Path {
     let there = path.ancestors().find(|one| one.as_os_str().is_empty() || one.exists());
-    let there = match there {
+    match there {
         Some(one) if !one.as_os_str().is_empty() => one,
         _ => Path::new("."),
-    };
+    }
+}
+
+/// Whether a folder's file system has room for all that its section may write there.
+fn room(section: &'static str, folder: Option<&Path>, bound: Size, findings: &mut Findings) {
+    let Some(folder) = folder else { return };
+    let there = existing(folder);
+    let Ok(system) = rustix::fs::statvfs(there) else { return };
+    let free = system.f_bavail.saturating_mul(system.f_frsize);
+    let own = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let own: u64 = own.filter_map(|file| Some(file.metadata().ok()?.len())).sum();
+    // A file system of no size is none that files are written to: another finding tells it.
+    if system.f_blocks > 0 && free.saturating_add(own) < bound.0 {
+        let text = format!(
+            "{section}.bound lets it grow to {}, and {} has room for {}: when that is full, records are \
+             refused; set a smaller bound, or give it more room",
+            size(bound.0),
+            there.display(),
+            size(free.saturating_add(own)),
+        );
+        findings.warning(Place::section(section).to("directory"), text);
+    }
+}
+
+/// Writes a file and takes it away again: in the folder, or where the folder would be made.
+fn folder(path: &Path, place: Place, findings: &mut Findings) {
+    let there = existing(path);
     if !there.is_dir() {
         let text = format!("{}: a file stands where a folder must be", there.display());
         return findings.error(place, text);
@@ -213,7 +244,8 @@ mod tests {
         let base = std::env::temp_dir().join(format!("tidegate-trial-{}", std::process::id()));
         std::fs::create_dir(&base).unwrap();
         let good = base.join("deep/log");
-        let log = |folder: &Path| format!("[log]\ndirectory = \"{}\"\n", folder.display());
+        let bound = "64MiB";
+        let log = |folder: &Path| format!("[log]\nbound = \"{bound}\"\ndirectory = {folder:?}\n");
         assert_eq!(told(&node(free, &log(&good)), FileKind::Node), [""; 0]);
         assert_eq!(std::fs::read_dir(&base).unwrap().count(), 0, "nothing is left behind");
         let file = base.join("file");
@@ -222,6 +254,12 @@ mod tests {
         assert!(said[0].contains("a file stands where a folder must be"), "{said:?}");
         let said = told(&node(free, &log(Path::new("/proc/none/log"))), FileKind::Node);
         assert!(said[0].starts_with("log.directory: /proc/none/log cannot be made"), "{said:?}");
+        let large = log(&good).replace(bound, "900000GiB");
+        let said = told(&node(free, &large), FileKind::Node);
+        assert!(
+            said.len() == 1 && said[0].starts_with("log.directory: log.bound lets it grow to"),
+            "{said:?}"
+        );
         std::fs::remove_dir_all(base).unwrap();
     }
 

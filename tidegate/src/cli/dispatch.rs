@@ -13,7 +13,7 @@ use crate::cli::{
     calibrate, check, demo, envoy_config, fleet, keys, log, moves, orchestrate, place, plan, proxy,
     script, shell, top, user,
 };
-use crate::config::reference;
+use crate::config::{FileKind, page, reference, schema};
 use crate::observe::logs;
 
 /// Runs a command to its end and answers with the exit code of the process. The runtime's `block_on` stands here and not
@@ -27,9 +27,8 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     let many = Builder::new_multi_thread;
     match cli.command {
         Command::Check(arguments) => check::check(&arguments),
-        Command::Config(ConfigArguments { minimal }) => {
-            let text = if minimal { reference::MINIMAL.into() } else { reference::render() };
-            let written = write!(std::io::stdout(), "{text}");
+        Command::Config(arguments) => {
+            let written = write!(std::io::stdout(), "{}", configuration(&arguments));
             log::unless_closed(written.map(|()| ExitCode::SUCCESS).map_err(Into::into))
         }
         Command::Run(arguments) => wait(many, run::run(arguments.file.path())),
@@ -54,6 +53,19 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
             log::unless_closed(shell::completions(&arguments, Cli::command()))
         }
         Command::Man(arguments) => shell::man(&arguments, Cli::command()),
+    }
+}
+
+/// What `tidegate config` prints.
+fn configuration(arguments: &ConfigArguments) -> String {
+    let ConfigArguments { minimal, schema, markdown, orchestrator } = *arguments;
+    let kind = if orchestrator { FileKind::Orchestrator } else { FileKind::Node };
+    match () {
+        () if minimal => reference::MINIMAL.into(),
+        () if schema => format!("{:#}\n", schema::schema(kind)),
+        () if markdown => page::page(),
+        () if orchestrator => reference::orchestrator(),
+        () => reference::render(),
     }
 }
 

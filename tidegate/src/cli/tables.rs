@@ -71,7 +71,7 @@ fn dropped(counts: &CountsView) -> Cell {
     }
 }
 
-/// A line about the node, and one for each output that is not as it should be.
+/// A line about the node, and one for each output, orchestrator and mirror that is not as it should be.
 pub fn summary(view: &NodeView, width: usize, paint: Paint) -> String {
     let mut parts = vec![format!("{}  up {}", view.node, clock(view.uptime_seconds))];
     // Where no network is below, there is nothing to tell.
@@ -94,6 +94,17 @@ pub fn summary(view: &NodeView, width: usize, paint: Paint) -> String {
         let line = format!("{} {}: {}", output.name, output.state().0, output.trouble);
         text += &paint.paint(&cut(&line, width), Mood::Bad);
         text.push('\n');
+    }
+    let is_alone = view.fleet.as_ref().is_some_and(|fleet| !fleet.has_leader);
+    let own = view.mirror.as_ref().and_then(|mirror| mirror.own.as_ref());
+    for (is_so, line) in [
+        (is_alone, "fleet: no orchestrator leads, the node goes on alone"),
+        (own.is_some_and(|own| !own.is_up), "mirror: away, the log is on this machine only"),
+    ] {
+        if is_so {
+            text += &paint.paint(&cut(line, width), Mood::Bad);
+            text.push('\n');
+        }
     }
     text
 }

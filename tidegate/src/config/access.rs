@@ -2,23 +2,22 @@
 
 use std::path::PathBuf;
 
-use serde::Deserialize;
-
 use crate::config::MqttInputConfig;
+use crate::keys::table::{choices, keys};
 use crate::support::access::users::UserFile;
 use crate::support::access::{Access, Allow, Identification};
 use crate::support::tls::ServerFiles;
 
-/// `tls` of an MQTT listener.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct TlsConfig {
-    /// PEM file with the certificate, then those that lead to its authority.
-    pub certificate: Option<PathBuf>,
-    /// PEM file with the certificate's private key.
-    pub key: Option<PathBuf>,
-    /// PEM file with the authorities whose certificates clients must show.
-    pub client_ca: Option<PathBuf>,
+keys! {
+    /// `tls` of an MQTT listener.
+    pub struct TlsConfig: Eq {
+        /// PEM file with the certificate, then those that lead to its authority.
+        pub certificate: Option<PathBuf>; required(),
+        /// PEM file with the certificate's private key.
+        pub key: Option<PathBuf>; required(),
+        /// PEM file with the authorities whose certificates clients must show.
+        pub client_ca: Option<PathBuf>,
+    }
 }
 
 impl TlsConfig {
@@ -29,27 +28,26 @@ impl TlsConfig {
     }
 }
 
-/// `user_from` of an MQTT listener.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum UserFrom {
-    /// The CONNECT packet's user name, proved by its password.
-    #[default]
-    Password,
-    /// The common name of the client's certificate.
-    Certificate,
+choices! {
+    /// `user_from` of an MQTT listener.
+    pub enum UserFrom: Copy, Eq {
+        /// The CONNECT packet's user name, proved by its password.
+        Password = "password",
+        /// The common name of the client's certificate.
+        Certificate = "certificate",
+    }
 }
 
-/// An entry of `allow` of an MQTT listener.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct AllowConfig {
-    /// Pattern of user names; everybody if left out.
-    pub user: Option<String>,
-    /// Topic filters that they may publish to; `%u` is the user's name.
-    pub topics: Vec<String>,
-    /// Topic filters that they may subscribe to.
-    pub subscribe: Vec<String>,
+keys! {
+    /// An entry of `allow` of an MQTT listener.
+    pub struct AllowConfig: Eq {
+        /// Pattern of user names. Default: everybody.
+        pub user: Option<String>,
+        /// Topic filters that they may publish to; `%u` is the user's name.
+        pub topics: Vec<String> = Vec::new(),
+        /// Topic filters that they may subscribe to.
+        pub subscribe: Vec<String> = Vec::new(),
+    }
 }
 
 impl MqttInputConfig {

@@ -4,19 +4,19 @@
 //! A configuration without an error here converts into the options of a node without fail
 //! (`crate::wire_up` relies on it).
 
-mod brokers;
+pub(in crate::config) mod brokers;
 mod classes;
 mod fleet;
 mod frames;
 mod group;
-mod links;
+pub(in crate::config) mod links;
 mod log;
 mod mirror;
 mod operators;
 mod proxy;
 mod quotas;
 mod scripts;
-mod security;
+pub(in crate::config) mod security;
 mod streams;
 
 use tidegate_capacity::RateControllerName;
@@ -24,14 +24,19 @@ use tidegate_types::limits::OUTPUTS_MAX;
 use tidegate_types::units::Size;
 
 use super::places::Place;
-use super::{Config, FileKind};
+use super::{Config, FileKind, InputConfig};
+use crate::input::kind::InputKind;
 pub use crate::keys::findings::{Finding, Findings};
+use crate::keys::key::Key;
+use crate::keys::table::Table;
+use crate::keys::values::Value;
 use crate::output::kind::{Below, OutputKind};
 use crate::output::registry::OutputConfig;
 
 /// Everything that is wrong with a configuration as written, before [`Config::completed`].
 pub fn check(config: &Config) -> Vec<Finding> {
     let mut findings = Findings::default();
+    Value::check(config, &Place::default(), &mut findings);
     node(config, &mut findings);
     inputs(config, &mut findings);
     classes::check(config, &mut findings);
@@ -59,21 +64,13 @@ fn node(config: &Config, findings: &mut Findings) {
     }
     let limits = Place::section("limits");
     let (memory, record) = (config.limits.memory.0, config.limits.record_max.0);
-    if memory < Size::from_kib(64) {
-        findings.error(limits.to("memory"), "less than a node can work with: give at least 64KiB");
-    }
-    if record == Size::ZERO {
-        findings.error(limits.to("record_max"), "no record fits: give at least 1KiB");
-    } else if Size(record.0.saturating_mul(2)) > memory {
+    if Size(record.0.saturating_mul(2)) > memory {
         let text = format!(
             "records of {} need a memory of at least twice that, and it is {}: lower this or raise \
              limits.memory",
             config.limits.record_max, config.limits.memory
         );
         findings.error(limits.to("record_max"), text);
-    }
-    if config.limits.connections == 0 {
-        findings.error(limits.to("connections"), "nobody could connect: give at least 1");
     }
 }
 
@@ -105,67 +102,21 @@ fn one_kind(given: &[&str], kinds: &str, place: &Place, findings: &mut Findings)
     }
 }
 
-/// What an input can be.
-const KINDS: &str = "mqtt = {...}, mqtt_client = {...}, link = {...} or replay = {...}";
-
 fn inputs(config: &Config, findings: &mut Findings) {
     for (index, input) in config.input.iter().enumerate() {
         let place = Place::section("input").to(index);
-        let mut given = Vec::new();
-        if let Some(mqtt) = &input.mqtt {
-            given.push("mqtt");
-            if mqtt.listen.as_ref().is_none_or(|listen| listen.0.is_empty()) {
-                let text = "no address to listen on: give listen = \"127.0.0.1:1883\"";
-                findings.error(place.to("mqtt"), text);
-            }
-            security::listener(mqtt, &place.to("mqtt"), findings);
-        }
-        if let Some(client) = &input.mqtt_client {
-            given.push("mqtt_client");
-            brokers::client(client, &place.to("mqtt_client"), findings);
-        }
-        if let Some(link) = &input.link {
-            given.push("link");
-            links::listener(link, &place.to("link"), findings);
-        }
-        if let Some(replay) = &input.replay {
-            given.push("replay");
-            replay_is_good(replay, &place.to("replay"), findings);
-        }
-        one_kind(&given, KINDS, &place, findings);
+        let given: Vec<&str> = input.kinds().map(InputKind::name).collect();
+        input.kinds().for_each(|kind| kind.check(&place.to(kind.name()), findings));
+        one_kind(&given, &all_of(&InputConfig::keys()), &place, findings);
     }
 }
 
-fn replay_is_good(replay: &super::ReplayConfig, place: &Place, findings: &mut Findings) {
-    match &replay.file {
-        None => findings.error(place.clone(), "no file: give file = \"readings.csv\""),
-        Some(file) if replay.format.is_none() && replay.guessed_format().is_none() => {
-            let text = format!(
-                "the ending of {:?} does not tell what is in it: give format = \"csv\", \"jsonl\" or \
-                 \"senml\"",
-                file.display().to_string()
-            );
-            findings.error(place.to("file"), text);
-        }
-        Some(_) => {}
-    }
-    if let Some(topic) = &replay.topic
-        && !tidegate_types::topic::is_topic(topic)
-    {
-        let text = format!("{topic:?} is no topic: it has no + or # and is not empty");
-        findings.error(place.to("topic"), text);
-    }
-    for (key, number) in
-        [("speed", replay.speed), ("records_per_second", replay.records_per_second)]
-    {
-        if number.is_some_and(|number| !(number.is_finite() && number > 0.0)) {
-            findings.error(place.to(key), "must be larger than 0");
-        }
-    }
-    if replay.speed.is_some() && replay.records_per_second.is_some() {
-        let text = "speed is given too: keep one of the two";
-        findings.error(place.to("records_per_second"), text);
-    }
+/// Those of the keys that are kinds, in words.
+fn all_of(keys: &[Key]) -> String {
+    let kinds = keys.iter().filter(|key| key.shape().table().is_some());
+    let kinds: Vec<String> = kinds.map(|kind| format!("{} = {{...}}", kind.name)).collect();
+    let (last, others) = kinds.split_last().expect("there are kinds");
+    format!("{} or {last}", others.join(", "))
 }
 
 fn outputs(config: &Config, findings: &mut Findings) {
@@ -177,7 +128,7 @@ fn outputs(config: &Config, findings: &mut Findings) {
     for (index, output) in config.output.iter().enumerate() {
         let place = section.to(index);
         let given: Vec<&str> = output.kinds().map(OutputKind::name).collect();
-        one_kind(&given, &output_kinds(), &place, findings);
+        one_kind(&given, &all_of(&OutputConfig::keys()), &place, findings);
         output.kinds().for_each(|kind| kind.check(&place.to(kind.name()), findings));
         if let Some(name) = &output.name {
             name_is_good(name, place.to("name"), findings);
@@ -191,22 +142,7 @@ fn outputs(config: &Config, findings: &mut Findings) {
             let key = if output.name.is_some() { place.to("name") } else { place.clone() };
             findings.error(key, text);
         }
-        if output.unconfirmed_max == Some(0) {
-            findings.error(place.to("unconfirmed_max"), "nothing could be sent: give at least 1");
-        }
-        if output.rate.cap().is_some_and(|rate| rate.is_zero()) {
-            findings.error(place.to("rate"), "nothing could be sent: give a rate, or \"auto\"");
-        }
     }
-}
-
-/// What an output can be.
-fn output_kinds() -> String {
-    let every = OutputConfig::of_every_kind();
-    let kinds: Vec<String> =
-        every.kinds().map(|kind| format!("{} = {{...}}", kind.name())).collect();
-    let (last, others) = kinds.split_last().expect("there are kinds");
-    format!("{} or {last}", others.join(", "))
 }
 
 /// Outputs that share an uplink must say the same about it.
@@ -240,17 +176,6 @@ fn uplinks(config: &Config, findings: &mut Findings) {
 
 /// No two listeners of one file on one address, and none on an address that another one covers.
 fn listeners(config: &Config, findings: &mut Findings) {
-    let http = &config.http;
-    for (key, period) in [
-        ("header_timeout", http.header_timeout),
-        ("keep_alive", http.keep_alive),
-        ("write_timeout", http.write_timeout),
-    ] {
-        if period.0.is_zero() {
-            let text = "no client is that fast: give at least \"1s\"";
-            findings.error(Place::section("http").to(key), text);
-        }
-    }
     let all = config.listening(FileKind::NodeAndProxy);
     for (index, listening) in all.iter().enumerate() {
         let Some(before) = all[..index].iter().find(|before| before.excludes(listening)) else {

@@ -22,8 +22,8 @@ impl ClassConfig {
         let latency = self.latency.unwrap_or_default().0;
         let default = ClassSpec::new(self.name.as_deref().unwrap_or_default(), latency);
         ClassSpec {
-            min_share: self.min_share.map_or(default.min_share, Ratio::new),
-            late_share: self.late_share.map_or(default.late_share, Ratio::new),
+            min_share: Ratio::new(self.min_share),
+            late_share: Ratio::new(self.late_share),
             cap: self.cap.map(|cap| cap.0),
             ..default
         }

@@ -2,57 +2,37 @@
 
 use std::path::PathBuf;
 
-use serde::Deserialize;
-
 use crate::keys::far_end::FarEnd;
+use crate::keys::table::{choices, keys};
 use crate::keys::url::Scheme;
 
-/// `mqtt_client` of an `[[input]]`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct MqttClientConfig {
-    /// `mqtt://host[:port]`, or `mqtts://` with TLS.
-    pub url: Option<String>,
-    /// Authorities of the broker's certificate.
-    pub ca: Option<PathBuf>,
-    /// A certificate of the node's own.
-    pub certificate: Option<PathBuf>,
-    /// Its private key.
-    pub key: Option<PathBuf>,
-    /// Topic filters.
-    pub topics: Vec<String>,
-    /// Its client identifier; the names of node and broker if left out.
-    pub client_id: Option<String>,
-    /// QoS of the subscriptions.
-    pub qos: u8,
-    /// Which MQTT.
-    pub version: ClientVersion,
-    /// User name.
-    pub user: Option<String>,
-    /// Environment variable with the password.
-    pub password_env: Option<String>,
-    /// File with the password.
-    pub password_file: Option<PathBuf>,
-    /// An output may send to the same broker what is taken from it.
-    pub allow_loop: bool,
-}
-
-impl Default for MqttClientConfig {
-    fn default() -> Self {
-        MqttClientConfig {
-            url: None,
-            ca: None,
-            certificate: None,
-            key: None,
-            topics: vec!["#".into()],
-            client_id: None,
-            qos: 1,
-            version: ClientVersion::Auto,
-            user: None,
-            password_env: None,
-            password_file: None,
-            allow_loop: false,
-        }
+keys! {
+    /// `mqtt_client` of an `[[input]]`.
+    pub struct MqttClientConfig: Eq {
+        /// mqtt://host, mqtt://host:port; mqtts:// with TLS.
+        pub url: Option<String>; required() sample("mqtt://10.0.0.3"),
+        /// With TLS: authorities of the far end's certificate. Default: those that this system trusts.
+        pub ca: Option<PathBuf>; apart("ca.pem"),
+        /// A certificate of our own, where the far end wants one.
+        pub certificate: Option<PathBuf>; apart("gate.pem"),
+        /// Its private key.
+        pub key: Option<PathBuf>; apart("gate.key"),
+        /// Topic filters.
+        pub topics: Vec<String> = vec!["#".into()],
+        /// The broker keeps the session under it. Default: node and broker.
+        pub client_id: Option<String>; sample("gate-7-in"),
+        /// 0, 1 or 2. With 0 records are lost while there is no connection.
+        pub qos: u8 = 1; between(0, 2, "is 0, 1 or 2"),
+        /// Which MQTT it speaks.
+        pub version: ClientVersion = ClientVersion::Auto,
+        /// Allow an MQTT output to send the same topics to the same broker.
+        pub allow_loop: bool = false,
+        /// User name. Default: none.
+        pub user: Option<String>; apart("gate"),
+        /// Environment variable with the password.
+        pub password_env: Option<String>; apart("PLANT_PASSWORD"),
+        /// File with the password.
+        pub password_file: Option<PathBuf>; apart("/etc/tidegate/plant"),
     }
 }
 
@@ -72,17 +52,14 @@ impl MqttClientConfig {
     }
 }
 
-/// `version` of an `mqtt_client`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub enum ClientVersion {
-    /// MQTT 5, or 3.1.1 with a broker that knows no better.
-    #[default]
-    #[serde(rename = "auto")]
-    Auto,
-    /// MQTT 3.1.1.
-    #[serde(rename = "3.1.1")]
-    V311,
-    /// MQTT 5.
-    #[serde(rename = "5")]
-    V5,
+choices! {
+    /// `version` of an `mqtt_client`.
+    pub enum ClientVersion: Copy, Eq {
+        /// MQTT 5, and 3.1.1 with a broker that knows no better.
+        Auto = "auto",
+        /// MQTT 3.1.1.
+        V311 = "3.1.1",
+        /// MQTT 5.
+        V5 = "5",
+    }
 }

@@ -3,39 +3,45 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use serde::Deserialize;
-use tidegate_fleet::FleetOptions;
+use tidegate_fleet::{FleetOptions, MatchingName};
 
 use super::links::LinkInputConfig;
 use super::units::{BitRate, Listen, Period};
 use super::{Config, InputConfig, OutputConfig};
+use crate::keys::table::{choices, keys};
+use crate::keys::values::{Choice, Shape};
 use crate::output::link::LinkOutputConfig;
 use crate::support::tls::grpc::FleetTls;
 
-/// `[fleet]`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct FleetConfig {
-    /// `host:port` of every orchestrator; without one, and without a standing permit, the node is part of no fleet.
-    pub orchestrators: Vec<String>,
-    /// Name of the output whose records neighbours may carry; the first one if left out.
-    pub output: Option<String>,
-    /// Where neighbours dial.
-    pub listen: Option<Listen>,
-    /// PEM file with the authorities of which one must have signed the certificates of all others.
-    pub ca: Option<PathBuf>,
-    /// PEM file with the certificate of this node; its common name is the node's name.
-    pub certificate: Option<PathBuf>,
-    /// PEM file with its private key.
-    pub key: Option<PathBuf>,
-    /// `host:port` by which neighbours find `listen`: with it neighbours are found by themselves.
-    pub advertise: Option<String>,
-    /// Nodes of one site reach each other.
-    pub site: Option<String>,
-    /// How many neighbours that were found it keeps links to at once.
-    pub places: Option<usize>,
-    /// Every `[[fleet.peer]]`.
-    pub peer: Vec<PeerConfig>,
+keys! {
+    /// `[fleet]`.
+    pub struct FleetConfig {
+        /// Host and port of every orchestrator. Default: none; without a standing permit of a neighbour it is then in no
+        /// fleet.
+        pub orchestrators: Vec<String> = Vec::new(); sample(r#"["orch-1.example:7400"]"#),
+        /// The output whose records neighbours may carry, and to which theirs go. Default: the first.
+        pub output: Option<String>; sample("cloud"),
+        /// Where neighbours dial, by UDP and TCP. Required in a fleet.
+        pub listen: Option<Listen>; sample("0.0.0.0:7444"),
+        /// Authorities of all certificates. Required in a fleet.
+        pub ca: Option<PathBuf>; sample("/etc/tidegate/pki/ca.pem"),
+        /// The certificate of this node; its common name is the node's name. Required in a fleet.
+        pub certificate: Option<PathBuf>; sample("/etc/tidegate/pki/gate-7.pem"),
+        /// Its private key. Required in a fleet.
+        pub key: Option<PathBuf>; sample("/etc/tidegate/pki/gate-7.key"),
+        /// Host and port by which neighbours find listen: with it neighbours are found by themselves, and every node
+        /// whose certificate is good may be one. Default: none, only those named below.
+        pub advertise: Option<String>; sample("gate-7.example:7444"),
+        /// Only nodes of the same site are named to each other: those that reach each other. Default: one site for all
+        /// that name none.
+        pub site: Option<String>; sample("hall-3"),
+        /// How many neighbours that were found it keeps links to at once; a link is opened when the uplink is short,
+        /// and closed a minute after its last use.
+        pub places: Option<usize>;
+            usually(PLACES) at_most(PLACES_MAX, "each is an output of the node"),
+        /// A neighbour: it may carry records for us, and we for it.
+        pub peer: Vec<PeerConfig> = Vec::new(),
+    }
 }
 
 /// Places where the configuration does not say: a busy node rarely needs more lenders at once.
@@ -43,16 +49,17 @@ const PLACES: usize = 4;
 /// Places at most: each is an output of the node.
 pub const PLACES_MAX: usize = 8;
 
-/// `[[fleet.peer]]`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PeerConfig {
-    /// The peer's name, as in its certificate.
-    pub name: Option<String>,
-    /// `host:port` of its `[fleet] listen`.
-    pub to: Option<String>,
-    /// What the two may always send by each other, of all classes but the last: the same at both.
-    pub standing: Option<BitRate>,
+keys! {
+    /// `[[fleet.peer]]`.
+    pub struct PeerConfig {
+        /// Its name, as in its certificate.
+        pub name: Option<String>; required() sample("gate-8"),
+        /// Host and port of its [fleet] listen.
+        pub to: Option<String>; required() sample("gate-8.example:7444"),
+        /// What the two may always send by each other, of all classes but the last, whoever leads: the same at both. A
+        /// node honours a tenth of what its uplink carries, all neighbours together. Default: what the leader gives.
+        pub standing: Option<BitRate>; sample("200kbit"),
+    }
 }
 
 /// Name of the output of a place for a neighbour that is found.
@@ -148,82 +155,63 @@ impl Config {
     }
 }
 
-/// The file of `tidegate orchestrate`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct OrchestrateConfig {
+keys! {
+    /// The file of `tidegate orchestrate`.
+    pub struct OrchestrateConfig {
+        /// It leads a fleet: it tells nodes which neighbour carries what their uplink cannot (docs/howto/fleet.md).
+        pub orchestrator: OrchestratorConfig = OrchestratorConfig::default(); restarts(),
+    }
+}
+
+keys! {
     /// `[orchestrator]`.
-    pub orchestrator: OrchestratorConfig,
+    pub struct OrchestratorConfig {
+        /// Where nodes and people come: one address or a list.
+        pub listen: Listen = Listen(vec![([0, 0, 0, 0], 7400).into()]),
+        /// Where its /metrics, /healthz and /readyz are read. Default: nowhere.
+        pub http: Option<SocketAddr>; sample("127.0.0.1:7401"),
+        /// Names by which they are asked for, beside addresses, localhost and the machine's own name. Default: none.
+        pub http_hosts: Vec<String> = Vec::new(); sample(r#"["orch-1.example"]"#),
+        /// Authorities of everybody's certificate.
+        pub ca: Option<PathBuf>; required() sample("/etc/tidegate/pki/ca.pem"),
+        /// Its certificate.
+        pub certificate: Option<PathBuf>; required() sample("/etc/tidegate/pki/orch-1.pem"),
+        /// Its private key.
+        pub key: Option<PathBuf>; required() sample("/etc/tidegate/pki/orch-1.key"),
+        /// Names in certificates that may drain nodes. Default: all with the role operator.
+        pub operators: Vec<String> = Vec::new(); sample(r#"["ops"]"#),
+        /// Names in certificates that may attend as nodes. Default: all.
+        pub nodes: Vec<String> = Vec::new(); sample(r#"["gate-7"]"#),
+        /// Whether every certificate must say by a role what its holder may be.
+        pub roles: Roles = Roles::Optional,
+        /// What a node's uplink has at most.
+        pub uplink_max: BitRate = BitRate(FleetOptions::default().uplink_max.rate()),
+        /// How long standing permits last unless they are renewed; zero: there are none.
+        pub standing: Period = Period(FleetOptions::default().standing_lease),
+        /// Classes of every node.
+        pub classes: usize = 3,
+        /// How shortage meets spare bandwidth.
+        pub matching: Option<String>;
+            usually(MatchingName::default().name().to_owned()) one_of(matchings),
+        /// Addresses of etcd's members, where it is one of several orchestrators. Default: it is the only one.
+        pub etcd: Vec<String> = Vec::new(); sample(r#"["https://etcd-1.example:2379"]"#),
+        /// Host and port where people and the other orchestrators find it. Required with etcd.
+        pub advertise: Option<String>; sample("orch-1.example:7400"),
+        /// Name of the fleet: several fleets may use one etcd.
+        pub fleet: String = "default".into(),
+    }
 }
 
-/// `[orchestrator]`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct OrchestratorConfig {
-    /// Where nodes and people come.
-    pub listen: Listen,
-    /// Where its metrics are read over HTTP; nowhere if left out.
-    pub http: Option<SocketAddr>,
-    /// Names by which they are asked for, beside addresses, localhost and the machine's own name.
-    pub http_hosts: Vec<String>,
-    /// PEM file with the authorities of which one must have signed everybody's certificate.
-    pub ca: Option<PathBuf>,
-    /// PEM file with its certificate.
-    pub certificate: Option<PathBuf>,
-    /// PEM file with its private key.
-    pub key: Option<PathBuf>,
-    /// Names in certificates that may drain nodes; all with the role `operator` if left out.
-    pub operators: Vec<String>,
-    /// Names in certificates that may attend as nodes; all if left out.
-    pub nodes: Vec<String>,
-    /// Whether every certificate must say by a role what its holder may be.
-    pub roles: Roles,
-    /// What a node's uplink has at most.
-    pub uplink_max: BitRate,
-    /// How long standing permits last unless they are renewed; zero: there are none.
-    pub standing: Period,
-    /// Classes of every node.
-    pub classes: usize,
-    /// How shortage meets spare bandwidth.
-    pub matching: Option<String>,
-    /// Addresses of etcd's members, where it is one of several orchestrators.
-    pub etcd: Vec<String>,
-    /// `host:port` where people and the other orchestrators find it.
-    pub advertise: Option<String>,
-    /// Name of the fleet: several fleets may use one etcd.
-    pub fleet: String,
+fn matchings() -> Shape {
+    Shape::Choice(MatchingName::ALL.map(|one| Choice::new(one.name(), &[one.about()])).to_vec())
 }
 
-/// `roles` of `[orchestrator]`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Roles {
-    /// Certificates without roles may do all but drain.
-    #[default]
-    Optional,
-    /// They may do nothing.
-    Required,
-}
-
-impl Default for OrchestratorConfig {
-    fn default() -> Self {
-        OrchestratorConfig {
-            listen: Listen(vec![([0, 0, 0, 0], 7400).into()]),
-            http: None,
-            http_hosts: Vec::new(),
-            ca: None,
-            certificate: None,
-            key: None,
-            operators: Vec::new(),
-            nodes: Vec::new(),
-            roles: Roles::default(),
-            uplink_max: BitRate(FleetOptions::default().uplink_max.rate()),
-            standing: Period(FleetOptions::default().standing_lease),
-            classes: 3,
-            matching: None,
-            etcd: Vec::new(),
-            advertise: None,
-            fleet: "default".into(),
-        }
+choices! {
+    /// `roles` of `[orchestrator]`.
+    pub enum Roles: Copy, Eq {
+        /// Certificates without roles may do all but drain.
+        Optional = "optional",
+        /// They may do nothing.
+        Required = "required",
     }
 }

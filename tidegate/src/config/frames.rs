@@ -5,80 +5,60 @@ pub(crate) mod source;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Deserialize;
 use tidegate_frames::ControllerName;
 use tidegate_types::units::Size;
 
 use super::units::{ByteSize, Listen, Period};
 use super::{Config, OutputConfig};
+use crate::keys::table::{choices, keys};
 use crate::support::tls::grpc::FleetTls;
 
 /// Name of the output that leads to subscribers of this node.
 pub const SUBSCRIBERS: &str = "subscribers";
 
-/// `[frames]`; without `listen` and `server` there is nothing of it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct FramesConfig {
-    /// Where cameras publish, camera nodes register and applications subscribe.
-    pub listen: Option<Listen>,
-    /// `host:port` of the edge server where this node's cameras are registered.
-    pub server: Option<String>,
-    /// The output that leads there; that to this node's own subscribers if left out.
-    pub to: Option<String>,
-    /// The class of frames.
-    pub class: Option<String>,
-    /// Who says how many bytes a frame may have.
-    pub controller: Controller,
-    /// What `tidegate calibrate channel` measured: where controllers begin.
-    pub channel: Option<PathBuf>,
-    /// Frames encoded at once.
-    pub workers: u32,
-    /// Folder where frames are kept for replay.
-    pub directory: Option<PathBuf>,
-    /// Bytes kept of each camera.
-    pub keep: ByteSize,
-    /// Names of the nodes that may register cameras here; all with a certificate if empty.
-    pub nodes: Vec<String>,
-    /// PEM file with the authorities of all certificates; that of `[fleet]` if left out, as the other two.
-    pub ca: Option<PathBuf>,
-    /// PEM file with the certificate of this node; its common name is the node's name.
-    pub certificate: Option<PathBuf>,
-    /// PEM file with its private key.
-    pub key: Option<PathBuf>,
-}
-
-impl Default for FramesConfig {
-    fn default() -> Self {
-        FramesConfig {
-            listen: None,
-            server: None,
-            to: None,
-            class: None,
-            controller: Controller::FeedForward,
-            channel: None,
-            workers: 2,
-            directory: None,
-            keep: ByteSize(Size::from_mib(256)),
-            nodes: Vec::new(),
-            ca: None,
-            certificate: None,
-            key: None,
-        }
+keys! {
+    /// `[frames]`; without `listen` and `server` there is nothing of it.
+    pub struct FramesConfig: Eq {
+        /// Where cameras publish, camera nodes register and applications subscribe, by gRPC. Off loopback everybody
+        /// shows a certificate.
+        pub listen: Option<Listen>; sample("127.0.0.1:7420"),
+        /// The edge server where this node's cameras are registered. Default: subscribers come here.
+        pub server: Option<String>; sample("edge.example:7420"),
+        /// The output that leads to that server: a link. Required with server.
+        pub to: Option<String>; sample("cloud"),
+        /// The class of frames. Default: the one for 100ms.
+        pub class: Option<String>; sample("nm"),
+        /// Who says how many bytes a frame may have.
+        pub controller: Controller = Controller::FeedForward,
+        /// Where controllers begin, by `tidegate calibrate channel`. Default: at 1 Mbit/s.
+        pub channel: Option<PathBuf>; sample("channel.json"),
+        /// Frames encoded at once, each on a thread of its own.
+        pub workers: u32 = 2; at_least(1, "nothing could be encoded"),
+        /// Folder where frames are kept for replay. Default: none is kept.
+        pub directory: Option<PathBuf>; sample("/var/lib/tidegate/frames"),
+        /// Bytes kept of each camera; the oldest frames go.
+        pub keep: ByteSize = ByteSize(Size::from_mib(256)),
+        /// Nodes that may register cameras here. Default: all with a certificate.
+        pub nodes: Vec<String> = Vec::new(); sample(r#"["cam-node-1"]"#),
+        /// Authorities of all certificates. Default: that of [fleet], as for the next two.
+        pub ca: Option<PathBuf>; sample("/etc/tidegate/pki/ca.pem"),
+        /// The certificate of this node; its common name is the node's name.
+        pub certificate: Option<PathBuf>; sample("/etc/tidegate/pki/gate-7.pem"),
+        /// Its private key.
+        pub key: Option<PathBuf>; sample("/etc/tidegate/pki/gate-7.key"),
     }
 }
 
-/// `controller` of `[frames]`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Controller {
-    /// The paper's, repaired.
-    Pi,
-    /// Ours.
-    #[default]
-    FeedForward,
-    /// The best rung always.
-    Fixed,
+choices! {
+    /// `controller` of `[frames]`.
+    pub enum Controller: Copy, Eq {
+        /// The Mez paper's, repaired.
+        Pi = "pi",
+        /// Tidegate's own, which measures the channel.
+        FeedForward = "feed-forward",
+        /// The best rung always.
+        Fixed = "fixed",
+    }
 }
 
 impl From<Controller> for ControllerName {
@@ -91,26 +71,27 @@ impl From<Controller> for ControllerName {
     }
 }
 
-/// `[[camera]]`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct CameraConfig {
-    /// Its name.
-    pub name: Option<String>,
-    /// Names in certificates that may publish its frames; all with a certificate if left out.
-    pub publish: Vec<String>,
-    /// Names that may subscribe; all with a certificate if left out.
-    pub subscribe: Vec<String>,
-    /// File of its ladder; the generic one if left out.
-    pub ladder: Option<PathBuf>,
-    /// Whether its frames may go without colour.
-    pub gray: bool,
-    /// Where its frames come from: an address, a device, a folder or a clip; else they are published.
-    pub source: Option<String>,
-    /// Frames of its source a second, at most.
-    pub rate: Option<f64>,
-    /// Whether `/cameras/NAME` of `[http]` shows it.
-    pub preview: bool,
+keys! {
+    /// `[[camera]]`.
+    pub struct CameraConfig {
+        /// Its name.
+        pub name: Option<String>; required() sample("gate-north"),
+        /// Names in certificates that may publish. Default: all.
+        pub publish: Vec<String> = Vec::new(); sample(r#"["cam-host-1"]"#),
+        /// Names that may subscribe. Default: all.
+        pub subscribe: Vec<String> = Vec::new(); sample(r#"["counting"]"#),
+        /// Its ladder (docs/CAMERAS.md). Default: a generic one.
+        pub ladder: Option<PathBuf>; sample("/etc/tidegate/gate-north.json"),
+        /// Whether frames may go without colour.
+        pub gray: bool = false,
+        /// Where its frames come from: http:// (MJPEG), rtsp://, rtsps://, https:// (by ffmpeg), /dev/video0, a folder
+        /// of JPEGs, or a clip, again and again. Default: they are published.
+        pub source: Option<String>; sample("rtsp://camera.example/stream"),
+        /// Frames of the source a second, at most. Default: all; of a folder 5.
+        pub rate: Option<f64>; sample("5") between(0.01, 240.0, "frames a second: 0.01 to 240"),
+        /// Whether /cameras/NAME of [http] shows it, to everybody who reaches that.
+        pub preview: bool = false,
+    }
 }
 
 impl FramesConfig {

@@ -3,42 +3,42 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use serde::Deserialize;
-
 use super::Config;
 use super::units::Listen;
+use crate::keys::table::keys;
 use crate::keys::url::host_and_port;
 use crate::support::tls::{ClientFiles, ServerFiles};
 
-/// `[group]`; without `members` there is none.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct GroupConfig {
-    /// Where the other members dial.
-    pub listen: Option<Listen>,
-    /// The other members.
-    pub members: Vec<MemberConfig>,
-    /// File in which it is remembered who owns what.
-    pub state: Option<PathBuf>,
-    /// PEM file with the authorities of which one must have signed the members' certificates; that of
-    /// `[fleet]` if left out, as the other two.
-    pub ca: Option<PathBuf>,
-    /// PEM file with the certificate of this node; its common name is the node's name.
-    pub certificate: Option<PathBuf>,
-    /// PEM file with its private key.
-    pub key: Option<PathBuf>,
+keys! {
+    /// `[group]`; without `members` there is none.
+    pub struct GroupConfig: Eq {
+        /// Where the other members dial. Required in a group.
+        pub listen: Option<Listen>; sample("0.0.0.0:7446"),
+        /// The other members. Required in a group.
+        pub members: Vec<MemberConfig> = Vec::new();
+            sample(r#"[{ name = "gate-8", address = "gate-8.example:7446", clients = "gate-8.example:1883" }]"#),
+        /// File in which it is remembered who owns what. Default: nowhere; then the others tell after a restart.
+        pub state: Option<PathBuf>; sample("/var/lib/tidegate/group"),
+        /// Authorities of all certificates. Default: that of [fleet], as for the next two. A group on one machine needs
+        /// none.
+        pub ca: Option<PathBuf>; sample("/etc/tidegate/pki/ca.pem"),
+        /// The certificate of this node; its common name is the node's name.
+        pub certificate: Option<PathBuf>; sample("/etc/tidegate/pki/gate-7.pem"),
+        /// Its private key.
+        pub key: Option<PathBuf>; sample("/etc/tidegate/pki/gate-7.key"),
+    }
 }
 
-/// One of `members`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct MemberConfig {
-    /// Its node's name.
-    pub name: Option<String>,
-    /// `host:port` of its `[group] listen`.
-    pub address: Option<String>,
-    /// Where clients of MQTT 5 are told to go when their topics are there.
-    pub clients: Option<String>,
+keys! {
+    /// One of `members`.
+    pub struct MemberConfig: Eq {
+        /// Its [node] name.
+        pub name: Option<String>; required(),
+        /// Host and port of its [group] listen.
+        pub address: Option<String>; required(),
+        /// What MQTT 5 publishers are told to use when their topics are there.
+        pub clients: Option<String>,
+    }
 }
 
 impl MemberConfig {
@@ -56,16 +56,17 @@ impl MemberConfig {
     }
 }
 
-/// `[[placed]]`: topics that move together.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PlacedConfig {
-    /// Its name.
-    pub name: Option<String>,
-    /// Filters of the topics.
-    pub topics: Vec<String>,
-    /// Who owns them at first.
-    pub owner: Option<String>,
+keys! {
+    /// `[[placed]]`: topics that move together.
+    pub struct PlacedConfig: Eq {
+        /// By which `tidegate move` and plans know them.
+        pub name: Option<String>; required() sample("taxi-7"),
+        /// Filters of what operators read and of what they write.
+        pub topics: Vec<String> = Vec::new();
+            required() sample(r#"["taxi/gps/7", "taxi/update/7"]"#),
+        /// Which node owns them at first.
+        pub owner: Option<String>; required() sample("gate-7"),
+    }
 }
 
 impl Config {

@@ -3,65 +3,51 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde::Deserialize;
 use tidegate_link::claims::VouchPolicy;
 use tidegate_types::units::Size;
 
 use super::units::{ByteSize, Listen};
+use crate::keys::table::{choices, keys};
 use crate::support::tls::ServerFiles;
 
-/// `link` of an `[[input]]`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct LinkInputConfig {
-    /// Where other nodes dial, by UDP and TCP.
-    pub listen: Option<Listen>,
-    /// PEM file with the authorities of which one must have signed the other nodes' certificates.
-    pub ca: Option<PathBuf>,
-    /// PEM file with the certificate of this node.
-    pub certificate: Option<PathBuf>,
-    /// PEM file with its private key.
-    pub key: Option<PathBuf>,
-    /// Names in certificates that may come; all if left out.
-    pub from: Option<Vec<String>>,
-    /// Names of origins that a node may give its records beside its own, by the name of that node.
-    pub vouches: BTreeMap<String, Vec<String>>,
-    /// What becomes of records whose name is not proven.
-    pub unproven: Unproven,
-    /// Bytes of records of one node that are on their way or not accepted yet.
-    pub window: ByteSize,
-    /// Whether TCP is listened on too.
-    pub tcp: bool,
-    /// Whether neighbours' records come by it (`[fleet] listen`).
-    #[serde(skip)]
-    pub relays: bool,
-}
-
-/// `unproven` of a `link`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Unproven {
-    /// They are taken, told and counted: nodes of earlier versions prove nothing of whom they relay for.
-    #[default]
-    Take,
-    /// They are refused.
-    Refuse,
-}
-
-impl Default for LinkInputConfig {
-    fn default() -> Self {
-        LinkInputConfig {
-            listen: None,
-            ca: None,
-            certificate: None,
-            key: None,
-            from: None,
-            vouches: BTreeMap::new(),
-            unproven: Unproven::default(),
-            window: ByteSize(Size::from_mib(16)),
-            tcp: true,
-            relays: false,
+keys! {
+    /// `link` of an `[[input]]`.
+    pub struct LinkInputConfig: Eq {
+        /// One address or a list, of UDP, and of TCP for those whose UDP is blocked.
+        pub listen: Option<Listen>; required() sample(r#"["0.0.0.0:7443", "[::]:7443"]"#),
+        /// Authorities of the other end's certificate.
+        pub ca: Option<PathBuf>; required() sample("ca.pem"),
+        /// The certificate of this node.
+        pub certificate: Option<PathBuf>; required() sample("node.pem"),
+        /// Its private key.
+        pub key: Option<PathBuf>; required() sample("node.key"),
+        /// Names in certificates that may come. Default: all whose certificate is from ca.
+        pub from: Option<Vec<String>>; apart(r#"["gate-7"]"#),
+        /// Whose records a node may bring under their own names, beside its own: one that relays. "*" is everybody.
+        /// Such names count as proven.
+        pub vouches: BTreeMap<String, Vec<String>> = BTreeMap::new();
+            apart(r#"{ relay-1 = ["gate-7"], hub = ["*"] }"#),
+        /// What becomes of a record that bears the name of another node than the one whose certificate came, without
+        /// proof.
+        pub unproven: Unproven = Unproven::Take,
+        /// Bytes of records of one node that are on their way or not accepted yet.
+        pub window: ByteSize = ByteSize(Size::from_mib(16)),
+        /// Whether to listen on TCP as well.
+        pub tcp: bool = true,
+        inner {
+            /// Whether neighbours' records come by it (`[fleet] listen`).
+            pub relays: bool,
         }
+    }
+}
+
+choices! {
+    /// `unproven` of a `link`.
+    pub enum Unproven: Copy, Eq {
+        /// It is taken, told and counted; it never stands for a rightful one.
+        Take = "take",
+        /// It is dropped by its sender with the reason refused.
+        Refuse = "refuse",
     }
 }
 

@@ -3,52 +3,37 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Deserialize;
 use tidegate_types::units::Size;
 
 use super::Config;
 use super::units::{ByteSize, Listen, Period};
+use crate::keys::table::keys;
 use crate::keys::url::host_and_port;
 use crate::support::tls::{ClientFiles, ServerFiles};
 
-/// `[mirror]`; without `to` and `listen` there is none.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct MirrorConfig {
-    /// `host:port` of the node that keeps our log a second time.
-    pub to: Option<String>,
-    /// Where other nodes bring theirs.
-    pub listen: Option<Listen>,
-    /// Names of the nodes that may; all with a certificate if empty.
-    pub from: Vec<String>,
-    /// Folder of their logs.
-    pub directory: Option<PathBuf>,
-    /// How long one may be away before its records are sent from here.
-    pub after: Period,
-    /// Bound on the bytes of their logs together.
-    pub bound: ByteSize,
-    /// PEM file with the authorities of which one must have signed the other nodes' certificates; that of
-    /// `[fleet]` if left out, as the other two.
-    pub ca: Option<PathBuf>,
-    /// PEM file with the certificate of this node; its common name is the node's name.
-    pub certificate: Option<PathBuf>,
-    /// PEM file with its private key.
-    pub key: Option<PathBuf>,
-}
-
-impl Default for MirrorConfig {
-    fn default() -> Self {
-        MirrorConfig {
-            to: None,
-            listen: None,
-            from: Vec::new(),
-            directory: None,
-            after: Period(Duration::from_secs(10)),
-            bound: ByteSize(Size::from_mib(1024)),
-            ca: None,
-            certificate: None,
-            key: None,
-        }
+keys! {
+    /// `[mirror]`; without `to` and `listen` there is none.
+    pub struct MirrorConfig: Eq {
+        /// Host and port of the [mirror] listen that keeps this node's log. Default: none.
+        pub to: Option<String>; sample("gate-8.example:7445"),
+        /// Where other nodes bring their logs. Default: nowhere.
+        pub listen: Option<Listen>; sample("0.0.0.0:7445"),
+        /// Names of nodes that may. Default: all with a certificate.
+        pub from: Vec<String> = Vec::new(); sample(r#"["gate-8"]"#),
+        /// Folder of their logs. A sealed log stays sealed: give its key to [log] old_key_files, or this node can keep
+        /// it and not send it. Required where something is listened on.
+        pub directory: Option<PathBuf>; sample("/var/lib/tidegate/mirror"),
+        /// How long a node may be away before its records are sent from here, marked as records that may have arrived.
+        /// Longer than its restart takes.
+        pub after: Period = Period(Duration::from_secs(10)),
+        /// Bytes of all their logs together.
+        pub bound: ByteSize = ByteSize(Size::from_mib(1024)),
+        /// Authorities of all certificates. Default: that of [fleet], as for the next two.
+        pub ca: Option<PathBuf>; sample("/etc/tidegate/pki/ca.pem"),
+        /// The certificate of this node; its common name is the node's name.
+        pub certificate: Option<PathBuf>; sample("/etc/tidegate/pki/gate-7.pem"),
+        /// Its private key.
+        pub key: Option<PathBuf>; sample("/etc/tidegate/pki/gate-7.key"),
     }
 }
 

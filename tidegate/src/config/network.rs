@@ -6,6 +6,8 @@ use std::str::FromStr;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
+use crate::keys::values::{Form, Shape, quoted, values};
+
 /// One address, or all whose first bits are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
@@ -42,6 +44,11 @@ impl FromStr for Network {
         }
         Ok(Network { address, bits })
     }
+}
+
+values! {
+    Network: Shape::Form(Form { name: "address or network", pattern: "^[0-9a-fA-F:.]+(/[0-9]+)?$" }),
+        |network| quoted(&format!("{}/{}", network.address, network.bits));
 }
 
 impl<'de> Deserialize<'de> for Network {

@@ -4,7 +4,6 @@ mod steps;
 
 use std::path::Path;
 
-use serde::Deserialize;
 use tidegate_cluster::handover::wire::digest;
 use tidegate_stream::PartitionKey;
 
@@ -15,18 +14,18 @@ pub use self::steps::{
 };
 use super::NodeConfig;
 use super::units::Period;
+use crate::keys::table::{choices, keys};
 
-/// `pool` of `[node]`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PoolMode {
-    /// The earliest deadline first.
-    #[default]
-    Edf,
-    /// First come, first served.
-    Fifo,
-    /// A thread for each topic.
-    ThreadPerTopic,
+choices! {
+    /// `pool` of `[node]`.
+    pub enum PoolMode: Copy, Eq {
+        /// The earliest deadline first.
+        Edf = "edf",
+        /// First come, first served.
+        Fifo = "fifo",
+        /// A thread for each topic, for comparison.
+        ThreadPerTopic = "thread-per-topic",
+    }
 }
 
 /// Operators of one node.
@@ -40,55 +39,39 @@ impl NodeConfig {
     }
 }
 
-/// `order` of an `[[operator]]`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum OperatorOrder {
-    /// Records with one key are worked on one after another.
-    #[default]
-    PerKey,
-    /// All are.
-    Serial,
+choices! {
+    /// `order` of an `[[operator]]`.
+    pub enum OperatorOrder: Copy, Eq {
+        /// Records with one key are worked on one after another, those of different keys side by side.
+        PerKey = "per-key",
+        /// All are worked on one after another.
+        Serial = "serial",
+    }
 }
 
-/// `[[operator]]`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct OperatorConfig {
-    /// What it is called in status and metrics.
-    pub name: Option<String>,
-    /// Filters of the topics that it takes.
-    pub from: Vec<String>,
-    /// Topic of what comes out.
-    pub to: Option<String>,
-    /// The steps.
-    #[serde(rename = "do")]
-    pub steps: Vec<StepConfig>,
-    /// What waits for what.
-    pub order: OperatorOrder,
-    /// Which level of the topic is the key, from 1; the whole topic if left out.
-    pub key: Option<u32>,
-    /// When a result should be there, counted from the record's arrival; that of its stream if left out.
-    pub bound: Option<Period>,
-    /// Records that wait.
-    pub queue: u32,
-    /// Keys that are remembered.
-    pub keys: u32,
-}
-
-impl Default for OperatorConfig {
-    fn default() -> Self {
-        OperatorConfig {
-            name: None,
-            from: Vec::new(),
-            to: None,
-            steps: Vec::new(),
-            order: OperatorOrder::PerKey,
-            key: None,
-            bound: None,
-            queue: 10_000,
-            keys: 10_000,
-        }
+keys! {
+    /// `[[operator]]`.
+    pub struct OperatorConfig {
+        /// Label in status and metrics.
+        pub name: Option<String>; required() sample("clean"),
+        /// Filters of the topics that it takes.
+        pub from: Vec<String> = Vec::new(); required() sample(r#"["plant/+/raw"]"#),
+        /// Topic of the results: %t is the topic of the record, %1 to %9 are its levels.
+        pub to: Option<String>; required() sample("plant/%2/clean"),
+        /// Steps, one after another: each is a table of one of these keys.
+        pub steps as "do": Vec<StepConfig> = Vec::new();
+            required() sample(r#"[{ parse = "json" }, { range = { field = "temperature", min = -40, max = 85 } }]"#),
+        /// What waits for what.
+        pub order: OperatorOrder = OperatorOrder::PerKey,
+        /// Which level of the topic is the key. Default: the whole topic.
+        pub key: Option<u32>; sample("2") at_least(1, "levels of a topic count from 1"),
+        /// When a result should be there, from the record's arrival. Default: the latency of its stream.
+        pub bound: Option<Period>;
+            sample("100ms") above_zero("no result is there at once: give at least \"1ms\""),
+        /// Records that wait. A full queue drops the oldest with the same key, or the new one where none waits.
+        pub queue: u32 = 10_000; above_zero("give at least 1"),
+        /// Keys that it remembers while nothing of theirs waits.
+        pub keys: u32 = 10_000; above_zero("give at least 1"),
     }
 }
 

@@ -13,17 +13,11 @@ use super::Config;
 use super::check::{Finding, check};
 use super::nearest::{nearest, suggest};
 use super::places::{Diagnostic, Document, Place, Severity, Step, position};
-use crate::output::kind::OutputKind;
-use crate::output::registry::OutputConfig;
 
 /// Mistakes told at once; a file with more is no configuration.
 const DIAGNOSTICS_MAX: usize = 100;
 /// Longest file that is read.
 const FILE_MAX: u64 = 1 << 20;
-
-/// Keys whose value is a table, beside those of outputs.
-const TABLES: [&str; 10] =
-    ["node", "http", "limits", "log", "mqtt", "mqtt_client", "tls", "replay", "proxy", "health"];
 
 /// What was read.
 #[derive(Clone, Debug)]
@@ -79,17 +73,14 @@ pub fn read(text: &str) -> Reading {
 /// The same; `also` looks for more in what was read.
 pub(crate) fn read_and(text: &str, also: impl Fn(&Config) -> Vec<Finding>) -> Reading {
     let mut findings = |config: &Config| [check(config), also(config)].concat();
-    let every = OutputConfig::of_every_kind();
-    let tables: Vec<&str> = TABLES.into_iter().chain(every.kinds().map(OutputKind::name)).collect();
-    let reading = read_tree(text, &tables, &mut findings);
+    let reading = read_tree(text, &mut findings);
     let added = reading.config.added();
     Reading { config: reading.config.completed(), added, diagnostics: reading.diagnostics }
 }
 
-/// Reads a tree of any kind, with the keys whose value is a table; `check` finds what is wrong with its meaning.
+/// Reads a tree of any kind; `check` finds what is wrong with its meaning.
 pub(crate) fn read_tree<C: DeserializeOwned + Default>(
     text: &str,
-    tables: &[&str],
     check: &mut dyn FnMut(&C) -> Vec<Finding>,
 ) -> Reading<C> {
     let (mut document, syntax) = Document::parse(text);
@@ -98,7 +89,7 @@ pub(crate) fn read_tree<C: DeserializeOwned + Default>(
     // What follows on the same line is mostly the parser's search for its way back.
     diagnostics.dedup_by_key(|found| position(text, found.span.start).0);
     let original = document.clone();
-    let (config, broken) = deserialize(&mut document, text, tables, &mut diagnostics);
+    let (config, broken) = deserialize(&mut document, text, &mut diagnostics);
     if syntax.is_empty() {
         let sound = check(&config).into_iter().filter(|finding| !follows(finding, &broken));
         diagnostics.extend(sound.take(DIAGNOSTICS_MAX).map(|finding| Diagnostic {
@@ -117,20 +108,11 @@ pub(crate) fn read_tree<C: DeserializeOwned + Default>(
 fn deserialize<C: DeserializeOwned + Default>(
     document: &mut Document<'_>,
     text: &str,
-    tables: &[&str],
     diagnostics: &mut Vec<Diagnostic>,
 ) -> (C, Vec<Place>) {
     let line = |at: usize| position(text, at).0;
     let bad_lines: Vec<usize> = diagnostics.iter().map(|found| line(found.span.start)).collect();
     let mut broken = Vec::new();
-    // Serde would take a list for a table, its fields in order.
-    while let Some((place, span)) = document.list_for_table(tables) {
-        document.remove(&span);
-        let (field, text) =
-            (place.to_string(), "a list is not what belongs here: expected a table");
-        diagnostics.push(Diagnostic { severity: Severity::Error, span, field, text: text.into() });
-        broken.push(place);
-    }
     loop {
         let error = match document.deserialize::<C>() {
             Ok(config) => return (config, broken),
@@ -213,19 +195,16 @@ fn explain(message: &str, place: Option<&Place>) -> (String, String) {
 
 /// Serde's words for types in words of the file's author.
 fn plainly(message: &str) -> String {
-    const WORDS: [(&str, &str); 7] = [
+    const WORDS: [(&str, &str); 8] = [
         (", expected ", ": expected "),
         ("expected a sequence", "expected a list, as in [\"a\", \"b\"]"),
         ("expected u32", "expected a whole number, 0 or more"),
         ("expected f64", "expected a number"),
         ("expected a boolean", "expected true or false"),
         ("invalid type: map", "a table is not what belongs here"),
+        ("invalid type: sequence", "a list is not what belongs here"),
         ("\n", ", "),
     ];
     let message = message.replace('`', "");
-    let text = WORDS.iter().fold(message, |text, (from, to)| text.replace(from, to));
-    match text.split_once(": expected struct ") {
-        Some((problem, _)) => format!("{problem}: expected a table, as in {{ key = \"value\" }}"),
-        None => text,
-    }
+    WORDS.iter().fold(message, |text, (from, to)| text.replace(from, to))
 }

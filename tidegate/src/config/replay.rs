@@ -1,27 +1,29 @@
 //! The `replay` table of an `[[input]]`.
 
+use crate::keys::table::{choices, keys};
 use std::path::PathBuf;
 
-use serde::Deserialize;
+/// How fast a file is played.
+pub(crate) const SPEED: f64 = 1.0;
 
-/// `replay` of an `[[input]]`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ReplayConfig {
-    /// The file.
-    pub file: Option<PathBuf>,
-    /// What is in it; told by the file's ending if left out.
-    pub format: Option<ReplayFormat>,
-    /// Topic of its records.
-    pub topic: Option<String>,
-    /// Column or field that says when each record was made.
-    pub time: Option<String>,
-    /// Multiple of the recorded speed.
-    pub speed: Option<f64>,
-    /// Records a second, in place of the recorded times.
-    pub records_per_second: Option<f64>,
-    /// Begin again at the end.
-    pub repeat: bool,
+keys! {
+    /// `replay` of an `[[input]]`.
+    pub struct ReplayConfig {
+        /// The file.
+        pub file: Option<PathBuf>; required() sample("readings.csv"),
+        /// What is in it. Default: by the file's ending (.csv, .jsonl, .ndjson, .senml).
+        pub format: Option<ReplayFormat>; sample("csv"),
+        /// Topic of its records. Default: replay/ and the file's name.
+        pub topic: Option<String>; sample("replay/readings"),
+        /// Column or field that says when a record was made.
+        pub time: Option<String>; sample("timestamp"),
+        /// Multiple of the recorded speed.
+        pub speed: Option<f64>; usually(SPEED) above_zero("must be larger than 0"),
+        /// A steady rate, in place of speed.
+        pub records_per_second: Option<f64>; apart("100.0") above_zero("must be larger than 0"),
+        /// Begin again at the end.
+        pub repeat: bool = false,
+    }
 }
 
 impl ReplayConfig {
@@ -37,14 +39,14 @@ impl ReplayConfig {
     }
 }
 
-/// `format` of a replay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ReplayFormat {
-    /// Comma-separated values with a header line.
-    Csv,
-    /// One JSON object a line.
-    Jsonl,
-    /// SenML packs (RFC 8428), one a line.
-    Senml,
+choices! {
+    /// `format` of a replay.
+    pub enum ReplayFormat: Copy, Eq {
+        /// Comma-separated values with a head line.
+        Csv = "csv",
+        /// One JSON object a line.
+        Jsonl = "jsonl",
+        /// SenML packs (RFC 8428), one a line.
+        Senml = "senml",
+    }
 }

@@ -5,76 +5,77 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
 use tidegate_node::io::Otherwise;
 use tidegate_types::units::Size;
 
 use super::units::{ByteSize, Period};
 use super::{Config, FarTlsConfig};
+use crate::keys::table::{choices, keys};
+use crate::keys::values::{Shape, quoted, values};
 use crate::script::spec::{Dialect, Parameter, ScriptSpec};
 use crate::script::vm::{Limits, SOURCE_MAX};
 
-/// `[[script]]`: a program that edits what waits.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ScriptConfig {
-    /// What streams call it by.
-    pub name: Option<String>,
-    /// Its text.
-    pub file: Option<PathBuf>,
-    /// Texts that are run before it, in order.
-    pub helpers: Vec<PathBuf>,
-    /// Bound on the time of one call.
-    pub time: Period,
-    /// Bound on what it holds.
-    pub memory: ByteSize,
-    /// Its global values.
-    pub parameters: BTreeMap<String, Parameter>,
-    /// How a path comes apart: a Lua pattern with captures.
-    pub path: Option<String>,
-    /// Endpoints of `transform(name)`.
-    pub transform: BTreeMap<String, String>,
-    /// Endpoints of `notify`.
-    pub notify: Vec<String>,
-    /// TLS to those of them that are `https://`.
-    pub tls: Option<FarTlsConfig>,
-    /// Whether nothing passes a record that is being transformed.
-    pub ordered: bool,
-    /// How long an endpoint may take.
-    pub timeout: Period,
-    /// What becomes of a record on which it fails; by its kind if left out.
-    pub on_failure: Option<OnFailure>,
+keys! {
+    /// `[[script]]`: a program that edits what waits.
+    pub struct ScriptConfig {
+        /// What streams call it by.
+        pub name: Option<String>; required() sample("shed"),
+        /// Its text.
+        pub file: Option<PathBuf>; required() sample("/etc/tidegate/shed.luau"),
+        /// Texts that are run before it.
+        pub helpers: Vec<PathBuf> = Vec::new(); sample(r#"["/etc/tidegate/ladder.luau"]"#),
+        /// Bound on one call; nothing else is sent meanwhile. A call that takes longer changes nothing.
+        pub time: Period = Period(Limits::default().time);
+            above_zero(TIME) at_most(Period(Duration::from_millis(100)), TIME),
+        /// Bound on what it holds.
+        pub memory: ByteSize = ByteSize(Size(Limits::default().memory as u64));
+            at_least(ByteSize(Size(1 << 20)), "too little for any script"),
+        /// Its global values: numbers, texts, true and false, lists, tables.
+        pub parameters: BTreeMap<String, Parameter> = BTreeMap::new();
+            sample("{ required = 250000, ladder = [240, 480, 720] }"),
+        /// A Lua pattern: header():get("path") gives its captures. Default: the whole topic.
+        pub path: Option<String>; sample("^(%d+)/(.+)$"),
+        /// Where transform("180p") posts the payload; the answer takes its place. http:// or https://.
+        pub transform: BTreeMap<String, String> = BTreeMap::new();
+            sample(r#"{ "180p" = "http://127.0.0.1:8080/180p" }"#),
+        /// Where notify(text) posts to.
+        pub notify: Vec<String> = Vec::new(); sample(r#"["http://127.0.0.1:8080/notify"]"#),
+        /// TLS to addresses that are https://, as an upstream has it; name, certificate and key where they are needed.
+        pub tls: Option<FarTlsConfig>; sample(r#"{ ca = "/etc/ssl/certs/ca-certificates.crt" }"#),
+        /// Whether nothing of a queue passes a record that is being transformed.
+        pub ordered: bool = false,
+        /// How long a transformation may take; then the original goes, or what on_failure says.
+        pub timeout: Period = Period(Duration::from_secs(1));
+            above_zero("no endpoint is that fast: give at least \"10ms\""),
+        /// What becomes of a record on which it fails. Default: "drop" where its text changes a payload or a header
+        /// other than the path, which may hide something; else "pass".
+        pub on_failure: Option<OnFailure>; sample("drop"),
+    }
 }
 
-/// `on_failure` of a `[[script]]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum OnFailure {
-    /// The record goes as it is.
-    Pass,
-    /// It is dropped.
-    Drop,
-    /// It waits until the script is changed.
-    Hold,
+values! {
+    Parameter: Shape::Any(&["boolean", "number", "string", "array", "object"]), |value| match value {
+        Parameter::Switch(flag) => flag.to_string(),
+        Parameter::Whole(number) => number.to_string(),
+        Parameter::Number(number) => format!("{number:?}"),
+        Parameter::Text(text) => quoted(text),
+        Parameter::List(list) => list.written()?,
+        Parameter::Table(table) => table.written()?,
+    };
 }
 
-impl Default for ScriptConfig {
-    fn default() -> Self {
-        ScriptConfig {
-            name: None,
-            file: None,
-            helpers: Vec::new(),
-            time: Period(Limits::default().time),
-            memory: ByteSize(Size(Limits::default().memory as u64)),
-            parameters: BTreeMap::new(),
-            path: None,
-            transform: BTreeMap::new(),
-            notify: Vec::new(),
-            tls: None,
-            ordered: false,
-            timeout: Period(Duration::from_secs(1)),
-            on_failure: None,
-        }
+/// What a script is told whose calls may take too long, or no time at all.
+const TIME: &str = "nothing else is sent while a script runs: give 1us to 100ms";
+
+choices! {
+    /// `on_failure` of a `[[script]]`.
+    pub enum OnFailure: Copy, Eq {
+        /// It goes as it is; a script that keeps failing is switched off.
+        Pass = "pass",
+        /// It is dropped with the reason script; the script is never switched off.
+        Drop = "drop",
+        /// It waits until the script is changed, 16,384 records at most; further ones are dropped. The script is never switched off.
+        Hold = "hold",
     }
 }
 

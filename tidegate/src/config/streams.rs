@@ -2,63 +2,47 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
 use tidegate_types::units::Size;
 
 use super::units::{ByteSize, Period};
+use crate::keys::table::{choices, keys};
 
-/// `[[stream]]`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct StreamConfig {
-    /// Label in metrics; the first topic filter if left out.
-    pub name: Option<String>,
-    /// MQTT topic filters; everything if left out.
-    pub topics: Option<Vec<String>>,
-    /// Bound on residence.
-    pub latency: Option<Period>,
-    /// The class whose bound it has; the last class if neither is given.
-    pub class: Option<String>,
-    /// Names of outputs; the first output if left out.
-    pub to: Option<Vec<String>>,
-    /// Which waiting record goes next.
-    pub order: Order,
-    /// Keep order even across late records.
-    pub strict_order: bool,
-    /// What happens to a record that does not fit.
-    pub full: Full,
-    /// How long `full = "block"` stops reading.
-    pub block_max: Period,
-    /// Bound on the bytes held in memory of each of its streams.
-    pub memory: ByteSize,
-    /// Bound on those held in memory and in the log.
-    pub stored: Option<ByteSize>,
-    /// How long its records are worth sending.
-    pub ttl: Option<Period>,
-    /// When its senders are told that a record is accepted.
-    pub accept: Option<Accept>,
-    /// The script that looks at each of its records before it may go.
-    pub script: Option<String>,
-}
-
-impl Default for StreamConfig {
-    fn default() -> Self {
-        StreamConfig {
-            name: None,
-            topics: None,
-            latency: None,
-            class: None,
-            to: None,
-            order: Order::Fifo,
-            strict_order: false,
-            full: Full::Block,
-            block_max: Period(Duration::from_secs(1)),
-            memory: ByteSize(Size::from_mib(16)),
-            stored: None,
-            ttl: None,
-            accept: None,
-            script: None,
-        }
+keys! {
+    /// `[[stream]]`.
+    pub struct StreamConfig {
+        /// Label in status and metrics. Default: the first topic filter.
+        pub name: Option<String>; sample("plc"),
+        /// MQTT topic filters. Default: everything.
+        pub topics: Option<Vec<String>>; sample(r#"["factory/+/plc/#"]"#),
+        /// Bound on residence. This or class; default: the last class.
+        pub latency: Option<Period>;
+            sample("50ms") above_zero("no record is that fast: give at least \"1ms\""),
+        /// The class whose bound it has, in place of latency.
+        pub class: Option<String>; apart("ls"),
+        /// Outputs; a record goes to each of them, and [] is none: only to clients that have subscribed here, who get
+        /// it in any case. Default: the first output.
+        pub to: Option<Vec<String>>; sample(r#"["cloud"]"#),
+        /// Which waiting record goes next.
+        pub order: Order = Order::Fifo,
+        /// Keep order even across late records: after an outage nothing overtakes inside a stream.
+        pub strict_order: bool = false,
+        /// What happens to a record that does not fit.
+        pub full: Full = Full::Block,
+        /// How long "block" holds up a connection; then the stream's records are rejected until it has room again, so
+        /// that other streams of the connection wait once and no longer.
+        pub block_max: Period = Period(Duration::from_secs(1)),
+        /// Bound on the bytes of each client's stream in memory. What is durable and does not fit waits in the log.
+        pub memory: ByteSize = ByteSize(Size::from_mib(16));
+            above_zero("no record fits: give at least 1KiB"),
+        /// Bound on those in memory and in the log, where it is durable. Default: that of the log.
+        pub stored: Option<ByteSize>; apart("256MiB"),
+        /// How long its records are worth sending. Default: for ever.
+        pub ttl: Option<Period>;
+            sample("10m") above_zero("every record would be dropped: give a duration, or none"),
+        /// When a sender is told that its record is accepted. Default: "durable" with a [log], else "memory".
+        pub accept: Option<Accept>; sample("durable"),
+        /// The [[script]] that looks at each of its records before it may go. Default: none.
+        pub script: Option<String>; apart("shed"),
     }
 }
 
@@ -75,42 +59,40 @@ impl StreamConfig {
     }
 }
 
-/// `order` of a `[[stream]]`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Order {
-    /// The oldest first.
-    #[default]
-    Fifo,
-    /// The newest first.
-    Lifo,
-    /// The newest of each topic; older ones are dropped.
-    NewestOnly,
+choices! {
+    /// `order` of a `[[stream]]`.
+    pub enum Order: Copy, Eq {
+        /// The oldest first.
+        Fifo = "fifo",
+        /// The newest first.
+        Lifo = "lifo",
+        /// The newest of each topic; older ones are dropped.
+        NewestOnly = "newest-only",
+    }
 }
 
-/// `full` of a `[[stream]]`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Full {
-    /// The oldest waiting records go.
-    DropOldest,
-    /// The new record goes.
-    DropNewest,
-    /// The new record is refused.
-    Reject,
-    /// Its connection is not read until there is room.
-    #[default]
-    Block,
+choices! {
+    /// `full` of a `[[stream]]`.
+    pub enum Full: Copy, Eq {
+        /// The oldest waiting records go.
+        DropOldest = "drop-oldest",
+        /// The new record goes.
+        DropNewest = "drop-newest",
+        /// The new record is refused, and its sender is told.
+        Reject = "reject",
+        /// Its connection is not read until there is room.
+        Block = "block",
+    }
 }
 
-/// `accept` of a `[[stream]]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Accept {
-    /// As soon as it is queued.
-    Memory,
-    /// When the log has it on disk.
-    Durable,
-    /// After every destination confirmed it.
-    Confirmed,
+choices! {
+    /// `accept` of a `[[stream]]`.
+    pub enum Accept: Copy, Eq {
+        /// As soon as it is queued.
+        Memory = "memory",
+        /// When the log has it on disk.
+        Durable = "durable",
+        /// When every output's far end has it.
+        Confirmed = "confirmed",
+    }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::places::Place;
 use super::units::Listen;
 use super::{Config, FileKind};
+use crate::input::kind::Ports;
 use crate::keys::secrets::Secret;
 
 /// An address that is listened on.
@@ -50,17 +51,20 @@ impl Config {
     /// Every address that the commands for this kind of file listen on.
     pub fn listening(&self, kind: FileKind) -> Vec<Listening> {
         let mut all = Vec::new();
-        let mut add = |place: Place, listen: Option<&Listen>, tcp: bool, udp: bool| {
-            for address in listen.into_iter().flat_map(|listen| &listen.0) {
+        let mut add = |place: Place, listen: &[SocketAddr], tcp: bool, udp: bool| {
+            for address in listen {
                 all.push(Listening { place: place.clone(), address: *address, tcp, udp });
             }
         };
+        fn of(listen: &Option<Listen>) -> &[SocketAddr] {
+            listen.as_ref().map_or(&[], |listen| &listen.0)
+        }
         let section = |name: &str| Place::section(name).to("listen");
-        add(section("http"), Some(&self.http.listen), true, false);
+        add(section("http"), &self.http.listen.0, true, false);
         if kind != FileKind::Node {
             for (index, listener) in self.proxy.listener.iter().enumerate() {
                 let place = Place::section("proxy").to("listener").to(index).to("listen");
-                add(place, listener.listen.as_ref(), true, false);
+                add(place, of(&listener.listen), true, false);
             }
         }
         if kind == FileKind::Proxy {
@@ -68,16 +72,15 @@ impl Config {
         }
         for (index, input) in self.input.iter().enumerate() {
             let place = Place::section("input").to(index);
-            let mqtt = input.mqtt.as_ref().and_then(|mqtt| mqtt.listen.as_ref());
-            add(place.to("mqtt").to("listen"), mqtt, true, false);
-            if let Some(link) = &input.link {
-                add(place.to("link").to("listen"), link.listen.as_ref(), link.tcp, true);
+            for kind in input.kinds() {
+                let Some(Ports { listen, tcp, udp, .. }) = kind.ports() else { continue };
+                add(place.to(kind.name()).to("listen"), listen, tcp, udp);
             }
         }
-        add(section("fleet"), self.fleet.listen.as_ref(), true, true);
-        add(section("mirror"), self.mirror.listen.as_ref(), true, false);
-        add(section("group"), self.group.listen.as_ref(), true, false);
-        add(section("frames"), self.frames.listen.as_ref(), true, false);
+        add(section("fleet"), of(&self.fleet.listen), true, true);
+        add(section("mirror"), of(&self.mirror.listen), true, false);
+        add(section("group"), of(&self.group.listen), true, false);
+        add(section("frames"), of(&self.frames.listen), true, false);
         all
     }
 
@@ -114,10 +117,9 @@ impl Config {
     fn secrets(&self) -> Vec<(Place, Secret<'_>)> {
         let mut all = Vec::new();
         for (index, input) in self.input.iter().enumerate() {
-            if let Some(client) = &input.mqtt_client {
-                let place = Place::section("input").to(index).to("mqtt_client");
-                let given = Secret::password(&client.password_env, &client.password_file);
-                all.extend(given.map(|secret| (place.clone(), secret)));
+            for kind in input.kinds() {
+                let place = Place::section("input").to(index).to(kind.name());
+                all.extend(kind.secrets().into_iter().map(|secret| (place.clone(), secret)));
             }
         }
         for (index, output) in self.output.iter().enumerate() {

@@ -15,8 +15,11 @@ use tidegate_link::claims::VouchPolicy;
 use tidegate_link::path_scheduler::PathSchedulerName;
 use tidegate_types::units::Size;
 
-use crate::input::relays::RelayCounts;
+use super::kind::{Driver, Opened, Opening};
+use super::relays::RelayCounts;
+use super::streams::Names;
 use crate::link::Links;
+use crate::node::contract::Intake;
 use crate::support::tls::Trust;
 
 pub use self::listener::{LinkListener, bind};
@@ -47,4 +50,25 @@ pub struct LinkInputOptions {
     pub relays: Option<RelayCounts>,
     /// What is asked of the names that nodes give their records.
     pub vouching: VouchPolicy,
+}
+
+/// A listener for links that is to be served.
+#[derive(Clone, Debug)]
+pub struct LinkInput {
+    /// What it is.
+    pub options: LinkInputOptions,
+    /// What the node accepted from other nodes before it started.
+    pub names: Names,
+}
+
+impl Driver for LinkInput {
+    fn open(self: Box<Self>, intake: Intake) -> Opening {
+        Box::pin(async move {
+            let LinkInput { options, names } = *self;
+            let listener = bind(options)?;
+            let (addresses, offered) = (listener.local_addrs(), intake.clone());
+            let serve = |stopped| listener.run(offered, names, stopped);
+            Ok(Opened::listener(addresses, intake, serve))
+        })
+    }
 }

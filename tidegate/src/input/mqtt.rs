@@ -1,14 +1,14 @@
 //! The MQTT input: a broker (MQTT 5, 3.1.1 and 3.1; QoS 0, 1 and 2), whose publishes are the node's records.
 //!
 //! A publish becomes a record: the topic is its key, MQTT 5's properties are its properties (see the
-//! constants of [`session`]), the message expiry its ttl. A publish is acknowledged (QoS 1 by PUBACK, QoS 2
+//! constants of [`tidegate_types::headers`]), the message expiry its ttl. A publish is acknowledged (QoS 1 by PUBACK, QoS 2
 //! by PUBREC) when the node has accepted the record. While the node takes nothing, the socket is not
 //! read: records wait at their senders. Who has subscribed here gets them as well, at once ([`crate::node::broker`]);
 //! a QoS 2 publish when it is accepted, for it must not come twice.
 //!
-//! The code to read in order: [`listener`](bind) accepts, `connection` moves bytes, [`session`] decides,
-//! `wire` reads and writes packets, `afterlife` does what is left after a connection, `clients` keeps
-//! the sessions of clients that are away. [`client`] is the other side: a client of an existing broker.
+//! The code to read in order: [`listener`](bind) accepts, `connection` moves bytes, the session of [`tidegate_mqtt`]
+//! decides, `afterlife` does what is left after a connection, `clients` keeps the sessions of clients that are
+//! away. [`client`] is the other side: a client of an existing broker.
 //!
 //! There is no codec crate beneath, for the one that would fit (rmqtt-codec 0.3.1, which the tests use
 //! as a second opinion) refuses legal packets (an expiry of 0, an empty client id), has one reason code
@@ -54,4 +54,17 @@ pub use self::clients::{ClientStatus, Clients};
 pub use self::listener::{MqttError, MqttListener, bind};
 pub use self::options::MqttOptions;
 pub use self::session::Refused;
-pub use crate::mqtt::{Reason, Version, Violation};
+pub use tidegate_mqtt::{Reason, Version, Violation};
+
+use super::kind::{Driver, Opened, Opening};
+use crate::node::contract::Intake;
+
+impl Driver for MqttOptions {
+    fn open(self: Box<Self>, intake: Intake) -> Opening {
+        Box::pin(async move {
+            let listener = bind(*self).await?;
+            let (addresses, offered) = (listener.local_addrs(), intake.clone());
+            Ok(Opened::listener(addresses, intake, |stopped| listener.run(offered, stopped)))
+        })
+    }
+}

@@ -15,6 +15,7 @@ mod senml;
 mod time;
 
 use std::collections::VecDeque;
+use std::future::ready;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tidegate_types::record::{Offered, Properties, RefuseReason, Token};
@@ -29,6 +30,7 @@ pub use self::reader::Item as Recorded;
 use self::reader::{Batch, Item, read_all};
 pub use self::row::RowError;
 pub use self::time::parse as parse_time;
+use super::kind::{Driver, Opened, Opening};
 use crate::node::contract::{Intake, Notice, Source};
 use crate::node::door::{Door, From, Plain};
 
@@ -45,6 +47,23 @@ pub struct Replayed {
     pub offered: u64,
     /// Records that the node refused for good (`reliable` only; else nobody asks).
     pub refused: u64,
+}
+
+impl Driver for ReplayOptions {
+    fn open(self: Box<Self>, intake: Intake) -> Opening {
+        let serve = async move {
+            let (stop, stopped) = watch::channel(false);
+            let node_gone = intake.clone();
+            tokio::select! {
+                played = run(*self, intake, stopped) => {
+                    played?;
+                }
+                () = node_gone.closed() => drop(stop),
+            }
+            Ok(())
+        };
+        Box::pin(ready(Ok(Opened::quiet(serve))))
+    }
 }
 
 /// Replays until the files end or `stop` is true.

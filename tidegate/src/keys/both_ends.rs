@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use super::findings::Findings;
 use super::places::Place;
-use super::reference::File;
 
 /// All three files are needed: both ends of a link prove who they are.
 pub(crate) fn check(
@@ -22,11 +21,4 @@ pub(crate) fn check(
         );
         findings.error(place.clone(), text);
     }
-}
-
-/// Explains them, for both ends have the same ones.
-pub(crate) fn explain(file: &mut File) {
-    file.key("link.ca", "\"ca.pem\"", "Authorities of the other end's certificate. Required.");
-    file.key("link.certificate", "\"node.pem\"", "The certificate of this node. Required.");
-    file.key("link.key", "\"node.key\"", "Its private key. Required.");
 }

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use super::findings::Findings;
 use super::places::Place;
-use super::reference::File;
 use super::url::{Scheme, Url};
 use crate::support::tls::{self, ClientFiles, ClientTls};
 
@@ -89,20 +88,10 @@ impl<'a> FarEnd<'a> {
             }
             _ => {}
         }
-        if let Err(text) = tls::server_name(&url.host) {
-            findings.error(place.to("url"), text);
+        for host in &url.hosts {
+            if let Err(text) = tls::server_name(&host.name) {
+                findings.error(place.to("url"), text);
+            }
         }
     }
-}
-
-/// Explains the keys of TLS towards the far end of a `kind`.
-pub(crate) fn explain_tls(file: &mut File, kind: &str) {
-    let mut note = |key: &str, value, help| file.note(&format!("{kind}.{key}"), value, help);
-    note(
-        "ca",
-        "\"ca.pem\"",
-        "With TLS: authorities of the far end's certificate. Default: those that this system trusts.",
-    );
-    note("certificate", "\"gate.pem\"", "A certificate of our own, where the far end wants one.");
-    note("key", "\"gate.key\"", "Its private key.");
 }

@@ -188,32 +188,6 @@ impl<'t> Document<'t> {
         found
     }
 
-    /// The first list that stands where a table belongs: at one of the keys `tables`, or as an element
-    /// of a list of the root.
-    pub(crate) fn list_for_table(&self, tables: &[&str]) -> Option<(Place, Range<usize>)> {
-        self.root.get_ref().iter().find_map(|(key, value)| {
-            let place = Place::section(key.get_ref());
-            match value.get_ref() {
-                DeValue::Array(_) if tables.contains(&key.get_ref().as_ref()) => {
-                    Some((place, value.span()))
-                }
-                DeValue::Array(list) => {
-                    list.iter().enumerate().find_map(|(index, element)| match element.get_ref() {
-                        DeValue::Array(_) => Some((place.clone(), element.span())),
-                        DeValue::Table(table) => table.iter().find_map(|(key, value)| {
-                            let found = tables.contains(&key.get_ref().as_ref())
-                                && value.get_ref().is_array();
-                            found
-                                .then(|| (place.to(index).to(key.get_ref().as_ref()), value.span()))
-                        }),
-                        _ => None,
-                    })
-                }
-                _ => None,
-            }
-        })
-    }
-
     /// Takes out the innermost key on which `span` lies, and says where it stood.
     pub(crate) fn remove(&mut self, span: &Range<usize>) -> Option<Place> {
         let place = innermost(self.root.get_ref(), span, &Place::default())?;

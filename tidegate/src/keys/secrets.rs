@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use tidegate_types::hidden::Hidden;
 
 use super::findings::Findings;
 use super::places::Place;
-use crate::support::hidden::Hidden;
 use crate::support::tls;
 
 /// A key that names a secret, and where that is.

@@ -11,6 +11,8 @@ use std::time::Duration;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use tidegate_types::units::{Rate, Size};
 
+use super::values::{Form, Shape, quoted, values};
+
 /// A hundred days: beyond it a timer is a mistake of writing.
 const PERIOD_MAX: Duration = Duration::from_secs(100 * 86_400);
 
@@ -75,6 +77,29 @@ macro_rules! deserialize_as_text {
 }
 
 deserialize_as_text!(Period, BitRate, ByteSize, OutputRate);
+
+values! {
+    Period: Shape::Form(Form {
+        name: "duration",
+        pattern: "^\\s*([0-9]+\\.?[0-9]*|\\.[0-9]+)\\s*(d|h|m|s|ms|us|ns)\\s*$",
+    }), |period| quoted(&period.to_string()), Some(period.0.as_secs_f64());
+    BitRate: Shape::Form(Form {
+        name: "rate",
+        pattern: "^\\s*([0-9]+\\.?[0-9]*|\\.[0-9]+)\\s*[kKmMgG]?[bB][iI][tT](/[sS])?\\s*$",
+    }), |rate| quoted(&rate.to_string()), Some(rate.0.as_bits());
+    OutputRate: Shape::Form(Form {
+        name: "\"auto\" or a rate",
+        pattern: "^auto$|^\\s*([0-9]+\\.?[0-9]*|\\.[0-9]+)\\s*[kKmMgG]?[bB][iI][tT](/[sS])?\\s*$",
+    }), |rate| quoted(&rate.to_string()), rate.cap().map(Rate::as_bits);
+    ByteSize: Shape::Form(Form {
+        name: "size",
+        pattern: "^\\s*([0-9]+\\.?[0-9]*|\\.[0-9]+)\\s*([kKmMgG][iI]?)?[bB]\\s*$",
+    }), |size| quoted(&size.to_string()), Some(size.0.0 as f64);
+    Listen: Shape::OneOrMore(Box::new(SocketAddr::shape())), |listen| match listen.0.as_slice() {
+        [one] => quoted(&one.to_string()),
+        all => all.to_vec().written()?,
+    };
+}
 
 /// A number >= 0 and the unit after it.
 fn number_and_unit(text: &str) -> Option<(f64, String)> {

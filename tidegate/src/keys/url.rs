@@ -1,4 +1,9 @@
-//! Addresses of far ends: `scheme://host:port/path`, and `host:port`.
+//! Addresses of far ends: `scheme://host:port,host:port/path`, and `host:port`.
+
+use std::fmt;
+
+/// Hosts of one url: more are no cluster that somebody has.
+const HOSTS_MAX: usize = 16;
 
 /// What a url begins with, and the ports that it stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,13 +21,36 @@ impl Scheme {
     pub const MQTT: Scheme = Scheme { name: "mqtt", port: 1883, tls_port: 8883 };
 }
 
+/// Where a far end listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Name or IP address, without brackets.
+    pub name: String,
+    /// Port.
+    pub port: u16,
+}
+
+impl Host {
+    /// This one.
+    pub fn new(name: impl Into<String>, port: u16) -> Host {
+        Host { name: name.into(), port }
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name.contains(':') {
+            true => write!(f, "[{}]:{}", self.name, self.port),
+            false => write!(f, "{}:{}", self.name, self.port),
+        }
+    }
+}
+
 /// The address of a broker, without user and password: those have keys of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// Name or IP address, without brackets.
-    pub host: String,
-    /// Port, or the scheme's own.
-    pub port: u16,
+    /// Its hosts, of which the first that answers counts; at least one. A port that is left out is the scheme's own.
+    pub hosts: Vec<Host>,
     /// Whether the scheme is the one with TLS (`mqtts` for `mqtt`).
     pub tls: bool,
     /// What stands after the host and its slash, as it is written. `None` without a slash.
@@ -30,7 +58,7 @@ pub struct Url {
 }
 
 impl Url {
-    /// Reads `scheme://host[:port][/path]`, where the scheme may have an `s` behind it.
+    /// Reads `scheme://host[:port][,host[:port]...][/path]`, where the scheme may have an `s` behind it.
     ///
     /// # Errors
     /// What is wrong and what would be right.
@@ -52,14 +80,25 @@ impl Url {
                         password_env or password_file"
                 .into());
         }
-        let (host, port) = host_and_port(authority)
-            .ok_or_else(|| format!("{authority:?} is no host and port: {example}"))?;
         let default = if tls { tls_port } else { plain_port };
+        let mut hosts: Vec<Host> = Vec::new();
+        for one in authority.split(',') {
+            let (name, port) = host_and_port(one)
+                .ok_or_else(|| format!("{one:?} is no host and port: {example}"))?;
+            let host = Host::new(name, port.unwrap_or(default));
+            if hosts.contains(&host) {
+                return Err(format!("{one:?} stands there twice: name each host once"));
+            }
+            hosts.push(host);
+        }
+        if hosts.len() > HOSTS_MAX {
+            return Err(format!("{} hosts: at most {HOSTS_MAX}", hosts.len()));
+        }
         if path.is_some_and(|path| decode(path).is_err()) {
             return Err(format!("{text:?} has a broken %-escape: write %2F for /"));
         }
         let path = path.map(Into::into);
-        Ok(Url { host: host.into(), port: port.unwrap_or(default), tls, path })
+        Ok(Url { hosts, tls, path })
     }
 
     /// Its path, percent-decoded; empty without one.
@@ -112,8 +151,7 @@ mod tests {
     fn urls_name_host_port_and_path() {
         let url = |text| Url::parse(text, AMQP).unwrap();
         let is = |host: &str, port, path: Option<&str>| Url {
-            host: host.into(),
-            port,
+            hosts: vec![Host::new(host, port)],
             tls: false,
             path: path.map(Into::into),
         };
@@ -125,8 +163,21 @@ mod tests {
         assert_eq!(url("amqps://h/x"), Url { tls: true, ..is("h", 5671, Some("x")) });
         let mqtts = Url::parse("mqtts://[::1]", Scheme::MQTT).unwrap();
         assert_eq!(mqtts, Url { tls: true, ..is("::1", 8883, None) });
+        let hosts = [Host::new("a", 5672), Host::new("::1", 5673), Host::new("b", 5672)];
+        let cluster = url("amqp://a,[::1]:5673,b/plant");
+        assert_eq!(cluster, Url { hosts: hosts.to_vec(), ..is("", 0, Some("plant")) });
+        assert_eq!(hosts.map(|host| host.to_string()), ["a:5672", "[::1]:5673", "b:5672"]);
+        let many = |hosts: usize| {
+            let names: Vec<String> = (0..hosts).map(|host| format!("h{host}")).collect();
+            Url::parse(&format!("amqp://{}", names.join(",")), AMQP).is_ok()
+        };
+        assert!(many(HOSTS_MAX) && !many(HOSTS_MAX + 1));
         for wrong in [
             "10.0.0.1",
+            "amqp://a,",
+            "amqp://,a",
+            "amqp://a,b:x",
+            "amqp://a,a:5672",
             "mqtt://h",
             "amqpss://h",
             "amqp://",

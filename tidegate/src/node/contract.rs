@@ -6,12 +6,13 @@
 
 pub mod counts;
 mod feedback;
+mod orders;
 mod troubles;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_node::io::{Control, Input, OutputId};
+use tidegate_node::io::{Control, Input};
 use tidegate_types::class::ClassId;
 use tidegate_types::demand::Measured;
 use tidegate_types::record::{
@@ -21,6 +22,7 @@ use tidegate_types::units::Time;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::feedback::Feedback;
+pub use self::orders::{Orders, OutputPort};
 pub use self::troubles::Troubles;
 use crate::node::broker::Hub;
 use crate::node::contract::counts::InputCounts;
@@ -297,22 +299,6 @@ pub struct Transmit {
     pub size: u64,
     /// Whether an earlier attempt may have arrived: consumers are told.
     pub again: bool,
-}
-
-/// An output's end of the channels. The order channel is not bounded, but the node never orders more
-/// bytes than the uplink's window and one cut a lane.
-#[derive(Debug)]
-pub struct OutputPort {
-    /// Which output this is.
-    pub id: OutputId,
-    /// What the configuration calls it.
-    pub name: Arc<str>,
-    /// How many lanes (connections) it may use, from the most urgent, lane 0.
-    pub lanes: u8,
-    /// What to do.
-    pub orders: mpsc::UnboundedReceiver<Order>,
-    /// Where to report.
-    pub feedback: Feedback,
 }
 
 #[cfg(test)]

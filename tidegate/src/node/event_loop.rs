@@ -22,7 +22,7 @@ use self::adapting::Adapting;
 pub use self::running::{FleetDoor, Running, StatusHandle};
 use crate::node::broker::Hub;
 use crate::node::contract::{
-    Arrival, Clock, Feedback, Intake, Notice, Order, OutputPort, Transmit, Troubles,
+    Arrival, Clock, Feedback, Intake, Notice, Orders, OutputPort, Transmit, Troubles,
 };
 use crate::node::log_store::{self, Beginning, CommitCounts, Spool, SpoolOptions};
 use crate::script::{Script, Scripts, Seat};
@@ -94,10 +94,10 @@ pub fn start_at(
     let troubles = Troubles::default();
     for place in 0..node.options().outputs.len() {
         let id = tidegate_node::io::OutputId(place as u16);
-        let (orders, inbox) = mpsc::unbounded_channel();
         let feedback = Feedback::new(sender.clone(), id, clock).with_troubles(&troubles);
         let name = node.options().outputs[place].name.clone();
-        ports.push(OutputPort { id, name, lanes, orders: inbox, feedback });
+        let (orders, port) = OutputPort::new(id, name, lanes, feedback);
+        ports.push(port);
         outputs.push(OutputEnd { orders, downs: vec![0; usize::from(lanes)] });
     }
     let log_is_ready = spool.as_ref().map(Spool::is_ready);
@@ -168,7 +168,7 @@ fn begin(
 
 #[derive(Debug)]
 struct OutputEnd {
-    orders: mpsc::UnboundedSender<Order>,
+    orders: Orders,
     /// How often each lane went down: an order given before the node knew is void.
     downs: Vec<u64>,
 }
@@ -259,7 +259,7 @@ impl Drive {
             spool.finish().await;
         }
         for output in &self.outputs {
-            let _ = output.orders.send(Order::Stop);
+            output.orders.stop();
         }
         self.node.status(self.clock.now())
     }
@@ -317,12 +317,11 @@ impl Drive {
                 let epoch = output.downs[usize::from(lane)];
                 let (start, end) = (range.start, range.end);
                 let transmit = Transmit { id, lane, epoch, record, class, start, end, size, again };
-                // An output that is gone is stopping with the process; what it held stays unconfirmed.
-                let _ = output.orders.send(Order::Transmit(transmit));
+                output.orders.transmit(transmit);
             }
             Output::Cancel(id) => {
                 for output in &self.outputs {
-                    let _ = output.orders.send(Order::Cancel(id));
+                    output.orders.cancel(id);
                 }
             }
             Output::Append(appends) => self.spool().append(appends),

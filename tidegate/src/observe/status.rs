@@ -2,8 +2,10 @@
 
 pub mod broker;
 pub mod cameras;
+pub mod fleet;
 pub mod links;
 pub mod log;
+pub mod mirror;
 pub mod operators;
 pub mod outputs;
 pub mod recent;
@@ -11,7 +13,7 @@ pub mod scripts;
 pub mod table;
 pub mod view;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,6 +76,8 @@ pub struct Snapshot {
     pub clients: Vec<ClientStatus>,
     /// Why outputs cannot send.
     pub troubles: BTreeMap<OutputId, Arc<str>>,
+    /// Where outputs with several hosts lead to.
+    pub hosts: BTreeMap<OutputId, BTreeSet<Arc<str>>>,
     /// The last minute, and the last ten.
     pub recent: Arc<RecentFigures>,
 }
@@ -98,6 +102,7 @@ impl Snapshot {
             operators_before: Vec::new(),
             clients: Vec::new(),
             troubles: BTreeMap::new(),
+            hosts: BTreeMap::new(),
             recent: Arc::default(),
         }
     }
@@ -201,6 +206,7 @@ impl StatusSource {
             operators_before,
             clients: self.boards.clients.read(),
             troubles: self.handle.troubles().read(),
+            hosts: self.handle.troubles().hosts(),
             recent,
             ..Snapshot::bare(now)
         };

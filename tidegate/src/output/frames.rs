@@ -4,9 +4,6 @@
 use tidegate_types::units::Size;
 
 use super::kind::{Below, Driver, OutputKind, Surroundings};
-use crate::keys::findings::Findings;
-use crate::keys::places::Place;
-use crate::keys::reference::File;
 
 /// See the file's header; its keys are those of `[frames]`.
 #[derive(Debug)]
@@ -16,14 +13,6 @@ impl OutputKind for Frames {
     fn name(&self) -> &'static str {
         "frames"
     }
-
-    fn explain(&self, _: &mut File) {}
-
-    fn example(&self) -> &'static str {
-        "frames"
-    }
-
-    fn check(&self, _: &Place, _: &mut Findings) {}
 
     fn destination(&self) -> String {
         "[frames] listen".into()

@@ -17,24 +17,22 @@ use std::time::Duration;
 
 pub use keys::HttpOutputConfig;
 pub use session::Session;
+use tidegate_types::hidden::Hidden;
 
+use super::hosts::Far;
 use super::kind::{Driver, Served};
-use super::lanes::{self, Far};
+use super::lanes;
+use crate::keys::url::Host;
 use crate::node::contract::OutputPort;
-use crate::support::hidden::Hidden;
 use crate::support::tls::ClientTls;
 
 /// Where and how to post.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpOptions {
-    /// Host name or address.
-    pub host: String,
-    /// Port.
-    pub port: u16,
+    /// Its hosts, which are tried in turn.
+    pub hosts: Vec<Host>,
     /// TLS, if the far end speaks it.
     pub tls: Option<ClientTls>,
-    /// The host as a request names it, with its port where that is not the scheme's own.
-    pub authority: String,
     /// Path and query.
     pub target: String,
     /// Value of `Authorization`.
@@ -51,7 +49,7 @@ pub struct HttpOptions {
 
 impl Driver for HttpOptions {
     fn run(self: Box<Self>, port: OutputPort) -> Served {
-        let far = Far::new(&self.host, self.port, self.tls.as_ref());
+        let far = Far::new(&self.hosts, self.tls.as_ref());
         Box::pin(lanes::serve(far, port, move |_| Session::new((*self).clone())))
     }
 }

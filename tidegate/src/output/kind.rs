@@ -12,7 +12,6 @@ use tidegate_types::units::Size;
 
 use crate::keys::findings::Findings;
 use crate::keys::places::Place;
-use crate::keys::reference::File;
 use crate::keys::secrets::Secret;
 use crate::link::Links;
 use crate::node::contract::OutputPort;
@@ -27,19 +26,10 @@ pub trait OutputKind: fmt::Debug {
     /// Its key in an `[[output]]`.
     fn name(&self) -> &'static str;
 
-    /// Explains each of its keys, with its default, in the reference.
-    fn explain(&self, file: &mut File);
-
-    /// The name of an output of this kind in the reference.
-    fn example(&self) -> &'static str;
-
-    /// Whether a node whose file names no output has one of this kind.
-    fn is_default(&self) -> bool {
-        false
+    /// Finds what is wrong with its keys, which stand at `place`, beside the bounds that are declared with them.
+    fn check(&self, place: &Place, findings: &mut Findings) {
+        let _ = (place, findings);
     }
-
-    /// Finds what is wrong with its keys, which stand at `place`.
-    fn check(&self, place: &Place, findings: &mut Findings);
 
     /// The files of its TLS, if it speaks TLS and is right.
     fn tls_files(&self) -> Option<ClientFiles> {

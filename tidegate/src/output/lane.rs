@@ -1,24 +1,24 @@
 //! One lane of an output: keeps one TCP connection to the far end, for ever.
 //!
 //! It connects at once, so that the first alarm never waits for a login, and again after every loss,
-//! with doubling waits. The node hears `Up` when the login is done and `Down` exactly once after it.
+//! with doubling waits. Of several hosts the next one is tried at once when one fails, and a wait comes when all
+//! have failed; a lane stays where it is until its connection ends. The node hears `Up` when the login is done and `Down` exactly once after it.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
 use tidegate_node::io::PathState;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use super::connection::Connection;
+use super::hosts::{Far, FarHost, Turns};
 use super::protocol::{Protocol, ProtocolError};
+use crate::keys::url::Host;
 use crate::node::contract::{Feedback, Order, Stopping};
 use crate::support::backoff::Backoff;
-use crate::support::complaints::Complaint;
 use crate::support::dial::connect;
 use crate::support::tls::{self, Stream};
 
@@ -58,15 +58,10 @@ pub(super) struct Lane<P> {
     pub(super) number: u8,
     /// What people call the output.
     pub(super) output: Arc<str>,
-    /// Name or address of the far end, for connecting and for messages.
-    pub(super) host: Arc<str>,
-    pub(super) port: u16,
-    /// TLS, and who the far end must be.
-    pub(super) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    pub(super) far: Arc<Far>,
     pub(super) protocol: P,
     pub(super) orders: mpsc::UnboundedReceiver<Order>,
     pub(super) feedback: Feedback,
-    pub(super) complaint: Complaint,
 }
 
 /// What a connection came to.
@@ -84,21 +79,30 @@ impl<P: Protocol> Lane<P> {
     /// Keeps a connection until it is told to stop.
     pub(super) async fn run(mut self) {
         let mut backoff = Backoff::new();
+        let mut turns = Turns::new(self.far.hosts.len());
         let mut epoch = 0;
         loop {
-            let opened = match self.unless_stopped(connect(self.host.clone(), self.port)).await {
+            let far = self.far.clone();
+            let FarHost { host, complaint, .. } = &far.hosts[turns.place()];
+            let connecting = connect(host.name.as_str().into(), host.port);
+            let opened = match self.unless_stopped(connecting).await {
                 Ok(opened) => opened.map_err(End::Io),
                 Err(Stopping) => return,
             };
             let mut past = Past::default();
+            if far.hosts.len() > 1 && opened.is_ok() {
+                self.feedback.leads_to(self.number, Some(&host.to_string()));
+            }
             let end = match opened {
-                Ok(stream) => self.serve(stream, epoch, &mut past).await,
+                Ok(stream) => self.serve(stream, turns.place(), epoch, &mut past).await,
                 Err(end) => end,
             };
+            self.feedback.leads_to(self.number, None);
             if let Some(since) = past.up_since {
                 epoch += 1;
                 if since.elapsed() >= STABLE {
                     backoff.reset();
+                    turns.worked();
                 }
                 if self.feedback.path_state(self.number, PathState::Down).await.is_err() {
                     return;
@@ -113,22 +117,20 @@ impl<P: Protocol> Lane<P> {
                 continue;
             }
             if !is_over {
-                self.feedback.trouble(&self.at_far_end(&end.to_string()));
+                let words = end.to_string();
+                self.feedback.trouble(&at_far_end(host, &words));
+                if complaint.is_new(&words) {
+                    let (output, name, port) = (&self.output, &host.name, host.port);
+                    tracing::warn!(%output, host = %name, port, "no connection: {words}; trying again");
+                }
             }
-            if !is_over && self.complaint.is_new(&end.to_string()) {
-                let (output, host, port) = (&self.output, &self.host, self.port);
-                tracing::warn!(%output, %host, port, "no connection: {end}; trying again");
-            }
-            if self.unless_stopped(sleep(backoff.next())).await.is_err() {
+            // Whoever is asked for an older version, or was left for being idle, has not failed.
+            let has_failed = !is_over && !matches!(end, End::Protocol(ProtocolError::Older(_)));
+            let is_due = !has_failed || turns.failed();
+            if is_due && self.unless_stopped(sleep(backoff.next())).await.is_err() {
                 return;
             }
         }
-    }
-
-    /// Words about a connection, with where it leads to. An attempt that failed names its address already.
-    fn at_far_end(&self, words: &str) -> String {
-        let far = format!("{}:{}: ", self.host, self.port);
-        if words.starts_with(&far) { words.to_owned() } else { far + words }
     }
 
     /// Waits for `future`, deaf to all orders but to stop: orders for a lane that is down are void.
@@ -146,11 +148,14 @@ impl<P: Protocol> Lane<P> {
     }
 
     /// Serves one connection to its end.
-    async fn serve(&mut self, stream: TcpStream, epoch: u64, past: &mut Past) -> End {
-        let stream = match &self.tls {
+    async fn serve(&mut self, stream: TcpStream, place: usize, epoch: u64, past: &mut Past) -> End {
+        let far = self.far.clone();
+        let FarHost { host, complaint, .. } = &far.hosts[place];
+        let stream = match far.tls(place) {
             None => Ok(Stream::from(stream)),
-            Some((config, name)) => Stream::client(stream, config.clone(), name.clone()),
+            Some((config, name)) => Stream::client(stream, config, name),
         };
+        self.protocol.leads_to(host);
         let opened = stream.and_then(|stream| Connection::new(self, stream, epoch));
         let mut connection = match opened {
             Ok(connection) => connection,
@@ -158,18 +163,24 @@ impl<P: Protocol> Lane<P> {
         };
         let end = connection.serve().await;
         *past = connection.past();
-        use ProtocolError::{Refused, Rejected, Unusable};
+        use ProtocolError::{Older, Refused, Rejected, Unusable};
         let is_refusal = matches!(
             end,
-            End::Untrusted(_) | End::Protocol(Rejected(_) | Refused(_) | Unusable(_))
+            End::Untrusted(_) | End::Protocol(Rejected(_) | Refused(_) | Older(_) | Unusable(_))
         );
         let is_old = is_refusal && !past.has_confirmed;
         if past.up_since.is_some() && !is_old && !matches!(end, End::Stopped) {
             // What comes next is a new story, even if it ends by the same words.
-            self.complaint.is_new("");
+            complaint.is_new("");
         } else if matches!(end, End::Stopped) {
             connection.close().await;
         }
         end
     }
+}
+
+/// Words about a connection, with where it leads to. An attempt that failed names its address already.
+fn at_far_end(host: &Host, words: &str) -> String {
+    let far = format!("{}:{}: ", host.name, host.port);
+    if words.starts_with(&far) { words.to_owned() } else { far + words }
 }

@@ -11,10 +11,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use super::hosts::Far;
 use super::lane::Lane;
 use super::test_protocol::{Plain, transmit, whole};
-use crate::node::contract::{Arrival, Clock, Feedback, Order, Transmit};
-use crate::support::complaints::Complaint;
+use crate::keys::url::Host;
+use crate::node::contract::{Arrival, Clock, Feedback, Order, Transmit, Troubles};
 
 /// Long enough for any machine; reached only where a test fails.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -29,29 +30,30 @@ struct Stage {
 
 impl Stage {
     async fn new(address: &str) -> Stage {
+        Stage::behind(&[], address, &Troubles::default()).await
+    }
+
+    /// The listener is the last of several hosts.
+    async fn behind(more: &[Host], address: &str, troubles: &Troubles) -> Stage {
         let listener = TcpListener::bind(address).await.unwrap();
         let local = listener.local_addr().unwrap();
         let (orders, inbox) = mpsc::unbounded_channel();
         let (sender, reports) = mpsc::channel(64);
+        let hosts = [more, &[Host::new(local.ip().to_string(), local.port())]].concat();
         let lane = Lane {
             number: 0,
             output: "far".into(),
-            host: local.ip().to_string().into(),
-            port: local.port(),
-            tls: None,
+            far: Far::new(&hosts, None).into(),
             protocol: Plain::default(),
             orders: inbox,
-            feedback: Feedback::new(sender, OutputId(0), Clock::start()),
-            complaint: Complaint::default(),
+            feedback: Feedback::new(sender, OutputId(0), Clock::start()).with_troubles(troubles),
         };
         Stage { listener, orders, reports, task: tokio::spawn(lane.run()) }
     }
 
     /// Takes the lane's next connection and lets it in.
     async fn welcome(&mut self) -> TcpStream {
-        let (mut far, _) = timeout(PATIENCE, self.listener.accept()).await.unwrap().unwrap();
-        assert_eq!(read(&mut far, 6).await, b"hello ");
-        far.write_all(b"w").await.unwrap();
+        let far = let_in(&self.listener).await;
         assert_eq!(self.heard().await, Heard::State(PathState::Up));
         far
     }
@@ -85,6 +87,14 @@ enum Heard {
     Sent(u64, u64),
     Confirmed(Vec<u64>),
     Refused(u64, Refusal),
+}
+
+/// Takes the next connection of a listener, and lets it in.
+async fn let_in(listener: &TcpListener) -> TcpStream {
+    let (mut far, _) = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+    assert_eq!(read(&mut far, 6).await, b"hello ");
+    far.write_all(b"w").await.unwrap();
+    far
 }
 
 async fn read(far: &mut TcpStream, length: usize) -> Vec<u8> {
@@ -127,6 +137,32 @@ async fn a_lost_connection_is_told_once_and_old_orders_are_void() {
     stage.order(Transmit { epoch: 1, ..whole(2, b"new") });
     assert_eq!(stage.heard().await, Heard::Sent(2, 9));
     assert_eq!(read(&mut far, 9).await, b"begin new");
+}
+
+/// Two hosts: each is left when it fails, and the status names where the lane leads to.
+#[tokio::test]
+async fn the_next_host_is_tried_when_one_fails() {
+    let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let other_at = other.local_addr().unwrap();
+    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let hosts = [gone, other_at].map(|at| Host::new(at.ip().to_string(), at.port()));
+    let troubles = Troubles::default();
+    let mut stage = Stage::behind(&hosts, "127.0.0.1:0", &troubles).await;
+    let named = |at: std::net::SocketAddr| [(OutputId(0), [at.to_string().into()].into())].into();
+    let first = let_in(&other).await;
+    assert_eq!(stage.heard().await, Heard::State(PathState::Up));
+    assert_eq!(troubles.hosts(), named(other_at), "nobody listens at the first host");
+    drop(first);
+    assert_eq!(stage.heard().await, Heard::State(PathState::Down));
+    let second = stage.welcome().await;
+    assert_eq!(troubles.hosts(), named(stage.listener.local_addr().unwrap()));
+    drop(second);
+    assert_eq!(stage.heard().await, Heard::State(PathState::Down));
+    // Nobody listens at the first one yet: it is the second's turn again.
+    let _third = let_in(&other).await;
+    assert_eq!(stage.heard().await, Heard::State(PathState::Up));
+    assert_eq!(troubles.hosts(), named(other_at));
+    assert!(troubles.read().is_empty(), "it sends: nothing is wrong");
 }
 
 #[tokio::test]

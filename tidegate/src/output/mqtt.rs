@@ -12,20 +12,20 @@ use std::sync::Arc;
 
 pub use keys::MqttOutputConfig;
 pub use session::{Session, fuzz};
+use tidegate_types::hidden::Hidden;
 
+use super::hosts::Far;
 use super::kind::{Driver, Served};
-use super::lanes::{self, Far};
+use super::lanes;
+use crate::keys::url::Host;
 use crate::node::contract::OutputPort;
-use crate::support::hidden::Hidden;
 use crate::support::tls::ClientTls;
 
 /// Where and how to publish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MqttOptions {
-    /// Host name or address.
-    pub host: String,
-    /// Port.
-    pub port: u16,
+    /// Its hosts, which are tried in turn.
+    pub hosts: Vec<Host>,
     /// TLS, if the far end speaks it.
     pub tls: Option<ClientTls>,
     /// Client identifier; each lane adds its number.
@@ -42,7 +42,7 @@ pub struct MqttOptions {
 
 impl Driver for MqttOptions {
     fn run(self: Box<Self>, port: OutputPort) -> Served {
-        let far = Far::new(&self.host, self.port, self.tls.as_ref());
+        let far = Far::new(&self.hosts, self.tls.as_ref());
         Box::pin(lanes::serve(far, port, move |lane| Session::new((*self).clone(), lane)))
     }
 }

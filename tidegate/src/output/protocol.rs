@@ -7,6 +7,7 @@ use tidegate_node::io::Refusal;
 use tidegate_types::record::{DeliveryId, DropReason};
 use tidegate_types::units::Time;
 
+use crate::keys::url::Host;
 use crate::node::contract::Transmit;
 
 /// Longest text of a far end that is repeated to people.
@@ -27,6 +28,9 @@ pub enum ProtocolError {
     /// The far end does not let us in.
     #[error("the far end refuses the login: {0}")]
     Refused(String),
+    /// The far end does not let us in by this version of the protocol: it is asked again in an older one.
+    #[error("the far end refuses the login: {0}")]
+    Older(String),
     /// Bytes that are not of this protocol.
     #[error("the far end does not speak {protocol}: {what}")]
     Malformed {
@@ -70,6 +74,9 @@ pub trait Protocol: Send {
     /// Whether what the protocol says for itself (heartbeats, replies) may stand between two pieces of
     /// one record. Where it may not, it waits for the record's end.
     const INTERLEAVES: bool;
+
+    /// The next connection leads to this host.
+    fn leads_to(&mut self, _host: &Host) {}
 
     /// A new connection: appends the first bytes to say.
     fn connect(&mut self, now: Time, out: &mut BytesMut);

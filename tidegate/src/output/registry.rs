@@ -1,63 +1,53 @@
 //! The `[[output]]` tables of the configuration, and every kind that an output can be.
 //!
-//! A new kind is a folder beside this file, and here a field and a line in each of the two lists.
+//! A new kind is a folder beside this file, and here a key and a line in `kinds`.
 
-use serde::{Deserialize, Deserializer};
 use tidegate_capacity::RateControllerName;
 
 use super::amqp::AmqpConfig;
 use super::frames::Frames;
 use super::http::HttpOutputConfig;
-use super::kind::{Below, OutputKind};
+use super::kind::{Below, OutputKind, UNCONFIRMED_MAX};
 use super::link::LinkOutputConfig;
 use super::mqtt::MqttOutputConfig;
 use super::sink::SinkConfig;
-use crate::keys::by_name;
+use crate::keys::table::keys;
 use crate::keys::units::OutputRate;
 
-/// `[[output]]`: exactly one of its kinds.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct OutputConfig {
-    /// Its name, as in `to = ["cloud"]`; its kind if left out.
-    pub name: Option<String>,
-    /// An AMQP 0-9-1 broker such as RabbitMQ.
-    pub amqp: Option<AmqpConfig>,
-    /// An MQTT broker, or another node.
-    pub mqtt: Option<MqttOutputConfig>,
-    /// An HTTP endpoint.
-    pub http: Option<HttpOutputConfig>,
-    /// Another node, by several paths at once.
-    pub link: Option<LinkOutputConfig>,
-    /// Files on this machine, or nothing.
-    pub sink: Option<SinkConfig>,
-    /// Subscribers of frames at this node: of no file, but of `[frames]`.
-    #[serde(skip)]
-    pub frames: bool,
-    /// `"auto"`, or a cap on what is measured.
-    pub rate: OutputRate,
-    /// How the capacity of its uplink is found.
-    #[serde(deserialize_with = "law")]
-    pub law: Option<RateControllerName>,
-    /// The uplink that it shares with the other outputs that name it.
-    pub uplink: Option<String>,
-    /// Records that may be sent and not confirmed at once.
-    pub unconfirmed_max: Option<u32>,
+keys! {
+    /// `[[output]]`: exactly one of its kinds.
+    pub struct OutputConfig {
+        /// As in to = ["cloud"]. Default: its kind.
+        pub name: Option<String>; sample("cloud"),
+        /// "auto": the capacity is measured. Or a cap on what is measured, such as "18mbit". It counts records with
+        /// framing and TLS; TCP and IP headers (3 to 4 % of full packets) are not counted.
+        pub rate: OutputRate = OutputRate::Auto;
+            above_zero("nothing could be sent: give a rate, or \"auto\""),
+        /// How the capacity is found. Default for a sink: unlimited.
+        pub law: Option<RateControllerName>; usually(RateControllerName::default()),
+        /// Outputs that name the same uplink share its capacity. Default: one for all, and for each sink its own.
+        pub uplink: Option<String>; sample("uplink"),
+        /// Records sent and not confirmed at once: what a lost connection sends twice at most.
+        pub unconfirmed_max: Option<u32>;
+            usually(UNCONFIRMED_MAX) at_least(1, "nothing could be sent"),
+        /// An AMQP 0-9-1 broker such as RabbitMQ.
+        pub amqp: Option<AmqpConfig>,
+        /// An MQTT broker, or another node of Tidegate.
+        pub mqtt: Option<MqttOutputConfig>; called("site"),
+        /// An HTTP endpoint: each record is a POST, confirmed by an answer of 2xx.
+        pub http: Option<HttpOutputConfig>; called("hook"),
+        /// Another node of Tidegate, by several paths at once: it has a link input.
+        pub link: Option<LinkOutputConfig>; called("hq"),
+        /// JSON lines files on this machine: sink = {} has all defaults.
+        pub sink: Option<SinkConfig>; called("archive") standing(),
+        inner {
+            /// Subscribers of frames at this node: of no file, but of `[frames]`.
+            pub frames: bool,
+        }
+    }
 }
 
 impl OutputConfig {
-    /// An output of every kind that a file may name, each with its defaults, in the order of the reference.
-    pub fn of_every_kind() -> OutputConfig {
-        OutputConfig {
-            amqp: Some(AmqpConfig::default()),
-            mqtt: Some(MqttOutputConfig::default()),
-            http: Some(HttpOutputConfig::default()),
-            link: Some(LinkOutputConfig::default()),
-            sink: Some(SinkConfig::default()),
-            ..OutputConfig::default()
-        }
-    }
-
     /// Every kind that is given; a right output has one.
     pub fn kinds(&self) -> impl Iterator<Item = &dyn OutputKind> {
         [
@@ -129,17 +119,11 @@ impl OutputConfig {
 
     /// Records that may be sent and not confirmed at once.
     pub fn unconfirmed_max(&self) -> usize {
-        let default =
-            || self.kind().map_or(super::kind::UNCONFIRMED_MAX, OutputKind::unconfirmed_max);
+        let default = || self.kind().map_or(UNCONFIRMED_MAX, OutputKind::unconfirmed_max);
         self.unconfirmed_max.unwrap_or_else(default) as usize
     }
 }
 
 fn given<K: OutputKind>(keys: &Option<K>) -> Option<&dyn OutputKind> {
     keys.as_ref().map(|keys| keys as &dyn OutputKind)
-}
-
-/// Reads a `law` that is given.
-fn law<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RateControllerName>, D::Error> {
-    by_name(deserializer).map(Some)
 }

@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tidegate_broker::fair_queue::FairQueueLimits;
+use tidegate_mqtt::session::{Claim, Denied};
 
 pub use self::acl::{Allow, Grants, is_of_server};
 pub use self::quotas::{Quota, QuotaRule, Quotas};
@@ -38,44 +39,6 @@ pub enum Identification {
     },
     /// By the common name of its certificate.
     Certificate,
-}
-
-/// Why a client may not come in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Denied {
-    /// No such user, or not the password.
-    #[error("wrong user name or password")]
-    Password,
-    /// A name is needed.
-    #[error("no user name, and anonymous clients are not let in")]
-    Anonymous,
-    /// So many wait for their passwords to be checked that it would not be told in time.
-    #[error("too many clients wait for their passwords to be checked")]
-    Busy,
-    /// The certificate says no name.
-    #[error("no common name in the certificate of the client")]
-    Certificate,
-}
-
-impl Denied {
-    /// A word for metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Denied::Password => "password",
-            Denied::Anonymous => "anonymous",
-            Denied::Busy => "busy",
-            Denied::Certificate => "certificate",
-        }
-    }
-}
-
-/// What a client says of itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Claim {
-    /// User name.
-    pub user: Option<String>,
-    /// Password, any bytes.
-    pub password: Option<Vec<u8>>,
 }
 
 /// The rules of one listener.

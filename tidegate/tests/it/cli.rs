@@ -109,6 +109,24 @@ fn config_prints_the_reference() {
 }
 
 #[test]
+fn config_prints_schemas_and_the_keys_of_an_orchestrator() {
+    let printed = |arguments: &[&str]| {
+        let (code, out, error) = told(&tidegate(arguments));
+        assert_eq!((code, &*error), (0, ""), "{arguments:?}");
+        out
+    };
+    let has = |arguments: &[&str], section: &str| {
+        let schema: serde_json::Value = serde_json::from_str(&printed(arguments)).unwrap();
+        schema["properties"][section].is_object()
+    };
+    let of_orchestrator = ["config", "--schema", "--orchestrator"];
+    assert!(has(&["config", "--schema"], "stream") && has(&of_orchestrator, "orchestrator"));
+    assert!(!has(&of_orchestrator, "stream"));
+    assert!(printed(&["config", "--orchestrator"]).contains("\n#[orchestrator]\n"));
+    assert_eq!(told(&tidegate(&["config", "--schema", "--minimal"])).0, 2);
+}
+
+#[test]
 fn keys_and_users_make_a_secure_node() {
     use std::io::Write;
     use std::process::Stdio;

@@ -16,8 +16,8 @@ use tidegate::config::read;
 use tidegate::link::Links;
 use tidegate::output::http::HttpOptions;
 use tidegate::output::kind::Surroundings;
-use tidegate::support::headers;
 use tidegate::support::tls::{self, ServerFiles};
+use tidegate_types::headers;
 use tidegate_types::record::DropReason;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -209,6 +209,24 @@ async fn records_reach_an_http_server_whole_and_in_order() {
     assert_ordered(&server.seen());
     let host = address.to_string();
     assert!(server.seen().iter().all(|seen| seen.header("host") == host));
+}
+
+#[tokio::test]
+async fn the_next_host_serves_where_one_is_down_or_ends_its_connections() {
+    let (first, second) =
+        (Server::new(|_, _| answer(204, "")), Server::new(|_, _| answer(204, "")));
+    let [down, up] = [first.start(None).await, second.start(None).await];
+    let url = format!("url = \"http://{},{}/in?a=b\"", down.0, up.0);
+    down.1.abort();
+    assert!(down.1.await.unwrap_err().is_cancelled(), "its socket is closed");
+    let mut node = Node::start(options(&url), 2, 32);
+    let large = offer_all(&mut node, 100);
+    node.run_until(Node::is_done).await;
+    node.stop().await;
+    assert_whole(&second.seen(), 100, &large);
+    assert_eq!(first.seen().len(), 0);
+    let host = up.0.to_string();
+    assert!(second.seen().iter().all(|seen| seen.header("host") == host));
 }
 
 #[tokio::test]

@@ -27,6 +27,7 @@ mod proxy;
 mod rabbitmq;
 mod replay;
 mod run;
+mod schema;
 mod sink;
 mod support;
 mod top;

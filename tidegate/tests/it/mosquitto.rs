@@ -1,5 +1,8 @@
 //! The MQTT output against a real Mosquitto.
 
+use tidegate_types::headers;
+use tidegate_types::record::DropReason;
+
 use crate::support::PATIENCE;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -12,11 +15,10 @@ use crate::support::node::{End, Node};
 use bytes::BytesMut;
 use rmqtt_codec::types::QoS;
 use rmqtt_codec::v5::{Codec, Connect, Packet, Subscribe, SubscriptionOptions};
+use tidegate::keys::url::Host;
 use tidegate::output::mqtt::MqttOptions;
-use tidegate::support::headers;
 use tidegate::support::tls::{ClientFiles, ClientTls};
 use tidegate_testbed::free_port;
-use tidegate_types::record::DropReason;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
@@ -47,8 +49,7 @@ impl Mosquitto {
 
     fn options(&self) -> MqttOptions {
         MqttOptions {
-            host: "localhost".into(),
-            port: self.port,
+            hosts: vec![Host::new("localhost", self.port)],
             tls: None,
             client_id: "gate-7-cloud".into(),
             user: None,
@@ -155,6 +156,37 @@ async fn records_reach_a_real_mosquitto() {
             1 => assert!(*publish.topic == *"large" && publish.payload == payload),
             _ => assert_eq!(*publish.topic, *format!("plant/{}/alarm", seq % 7)),
         }
+    }
+}
+
+#[tokio::test]
+async fn a_broker_that_is_killed_is_followed_by_the_next_host_and_nothing_is_lost() {
+    let settings = "max_inflight_messages 5";
+    let all = ["first", "second"].map(|name| Mosquitto::start(name, settings));
+    let [Some(mut first), Some(second)] = all else {
+        println!("skipped: needs mosquitto, not found");
+        return;
+    };
+    let mut subscriber = Subscriber::connect(second.port).await;
+    let hosts = [&first, &second].map(|broker| Host::new("127.0.0.1", broker.port)).to_vec();
+    let mut node = Node::start(MqttOptions { hosts, ..first.options() }, 2, 20);
+    for number in 1..=600 {
+        node.offer(number, "plant/alarm", vec![b'x'; 200].into());
+    }
+    node.run_until(|node| node.fates.len() > 100).await;
+    assert_eq!(node.downs(), 0, "the first host of the list serves");
+    first.process.kill().unwrap();
+    node.run_until(|node| node.downs() == 2).await;
+    let mut left: BTreeSet<u64> = (1..=600).filter(|seq| !node.fates.contains_key(seq)).collect();
+    assert!(!left.is_empty(), "it was killed in the middle");
+    node.run_until(Node::is_done).await;
+    assert!(node.fates.values().all(|end| *end == End::Confirmed));
+    node.stop().await;
+    while !left.is_empty() {
+        let Packet::Publish(publish) = subscriber.hear().await else { continue };
+        let properties = publish.properties.unwrap().user_properties;
+        let seq = properties.iter().find(|(name, _)| **name == *headers::SEQ);
+        left.remove(&seq.unwrap().1.parse().unwrap());
     }
 }
 

@@ -1,5 +1,7 @@
 //! The status page in a browser: on a desk and on a phone, light and dark, with load, and when the node dies.
 
+mod fleet;
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
@@ -131,7 +133,9 @@ fn the_page_fits_a_desk_and_a_phone_light_and_dark_and_says_what_is_stale() {
     node.wait_for("ready");
     let _clients = load(&address);
     let mut colours = Vec::new();
-    for (width, scheme) in [(1280, "light"), (1280, "dark"), (360, "light"), (360, "dark")] {
+    for (width, scheme) in
+        [(1280, "light"), (1280, "dark"), (1190, "light"), (360, "light"), (360, "dark")]
+    {
         browser.look_by(width, scheme);
         browser.open(&page);
         // What was dropped and what got late are there: then the load has come.
@@ -161,7 +165,10 @@ fn the_page_fits_a_desk_and_a_phone_light_and_dark_and_says_what_is_stale() {
         colours.push(browser.value("getComputedStyle(document.body).backgroundColor"));
         browser.picture(&format!("page-{width}-{scheme}"));
     }
-    assert!(colours[0] == colours[2] && colours[0] != colours[1], "{colours:?}");
+    assert!(
+        colours[0] == colours[2] && colours[3] != colours[4] && colours[0] != colours[1],
+        "{colours:?}"
+    );
     // Tables change in place: a row that is there stays the same one.
     browser.value("window.before = document.querySelector('#classes tbody tr'); 1");
     let uptime = browser.value("document.getElementById('uptime').textContent");

@@ -8,16 +8,19 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use tidegate_types::headers;
+use tidegate_types::record::DropReason;
+
 use crate::support::consumer::{Consumer, Message};
 use crate::support::logs::Logs;
 use crate::support::node::{End, Node};
 use crate::support::rabbit::Rabbit;
 use amq_protocol::types::{AMQPValue, FieldTable};
 use bytes::Bytes;
+use tidegate::keys::url::Host;
 use tidegate::output::amqp::AmqpOptions;
-use tidegate::support::headers;
 use tidegate::support::tls::{ClientFiles, ClientTls};
-use tidegate_types::record::DropReason;
+use tidegate_testbed::free_port;
 
 #[tokio::test]
 async fn records_reach_a_real_rabbitmq() {
@@ -76,7 +79,7 @@ async fn cuts_of_a_large_record_make_the_whole_over_ipv6(rabbit: &Rabbit) {
     let mut consumer = Consumer::connect(rabbit.port).await.unwrap();
     consumer.bind("large", "large").await;
     let mut options = rabbit.options();
-    options.host = "::1".into();
+    options.hosts = vec![Host::new("::1", rabbit.port)];
     let mut node = Node::start(options, 1, 100);
     let payload: Vec<u8> = (0..700_000_u32).map(|place| (place % 251) as u8).collect();
     node.offer(1, "large", payload.clone().into());
@@ -94,7 +97,9 @@ async fn a_large_record_and_many_small_ones_go_over_tls(rabbit: &Rabbit) {
     let own = rabbit.authority.issue("gate-7");
     let files = ClientFiles { ca: rabbit.authority.ca(), own: Some((own.certificate, own.key)) };
     let tls = Some(ClientTls::new(files).unwrap());
-    let options = AmqpOptions { port: rabbit.tls_port, tls, ..rabbit.options() };
+    // Nobody listens at the first of its hosts.
+    let hosts = [free_port(), rabbit.tls_port].map(|port| Host::new("localhost", port)).to_vec();
+    let options = AmqpOptions { hosts, tls, ..rabbit.options() };
     let mut node = Node::start(options, 2, 100);
     let payload: Vec<u8> = (0..400_000_u32).map(|place| (place % 251) as u8).collect();
     node.offer(1, "tls", payload.clone().into());

@@ -113,7 +113,7 @@ fn on_a_terminal(address: &str, colours: bool) -> Option<String> {
     keys.write_all(b"4").unwrap();
     until("[4 outputs]", &mut all);
     keys.write_all(b"?").unwrap();
-    until("anything but 0 is a mistake", &mut all);
+    until("anything but 0 is a bug", &mut all);
     keys.write_all(b"q").unwrap();
     until("\x1b[?1049l", &mut all);
     assert!(terminal.0.wait().unwrap().success());

@@ -57,7 +57,7 @@ fn newcomers_of_one_file_and_one_line_run() {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("newcomers");
     let copy = target.join("copy");
     let workspace = |file: &File| {
-        let members = r#"["crates/*", "tidegate", "lab"]"#;
+        let members = r#"["crates/*", "tidegate", "lab", "lab/engine", "lab/papers"]"#;
         file.text.replace(members, r#"["crates/*", "newcomers"]"#)
     };
     let is_wanted = |file: &&File| file.path.starts_with("crates/") || file.path == "Cargo.toml";

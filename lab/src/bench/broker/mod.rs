@@ -5,8 +5,6 @@
 //! the whole broker. Delay: the same shapes at a steady rate, from just before the write to just after the
 //! read. Contestants take turns; medians are printed.
 
-pub(super) mod subscriber;
-
 use std::io::{self, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -16,13 +14,14 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use tidegate_testbed::free_address;
 
-use self::subscriber::Subscriber;
-use super::ingest::server::Server;
+use super::ingest::server::mosquitto_config;
 use super::median;
 use crate::load::raw;
+use crate::load::subscriber::Subscriber;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
 use crate::report::{Figure, Findings, figure};
+use crate::rig::server::Server;
 use crate::rig::versions::Program;
 
 /// Payload of every message.
@@ -46,12 +45,14 @@ pub(crate) struct Options {
     pub(crate) runs: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Contestant {
-    Tidegate,
-    Mosquitto,
-    Mochi,
-    NanoMq,
+tidegate_types::named! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Contestant {
+        Tidegate = "tidegate",
+        Mosquitto = "mosquitto",
+        Mochi = "mochi",
+        NanoMq = "nanomq",
+    }
 }
 
 /// What of Mochi's limits is not enough, or would be nothing by being left out.
@@ -64,18 +65,8 @@ options:
 ";
 
 impl Contestant {
-    fn name(self) -> &'static str {
-        match self {
-            Contestant::Tidegate => "tidegate",
-            Contestant::Mosquitto => "mosquitto",
-            Contestant::Mochi => "mochi",
-            Contestant::NanoMq => "nanomq",
-        }
-    }
-
     fn start(self, tidegate: &Path) -> io::Result<Server> {
         let address = free_address();
-        let (ip, port) = (address.ip(), address.port());
         let mochi = Program::Mochi.path().unwrap_or_default();
         let (program, arguments, text): (&Path, &[&str], _) = match self {
             Contestant::Tidegate => {
@@ -85,13 +76,7 @@ impl Contestant {
                 );
                 (tidegate, &["run"], text)
             }
-            Contestant::Mosquitto => {
-                let text = format!(
-                    "listener {port} {ip}\nallow_anonymous true\nmax_queued_messages 0\n\
-                     max_inflight_messages 0\nset_tcp_nodelay true\nlog_dest none\nuser root\n"
-                );
-                (Path::new("mosquitto"), &[], text)
-            }
+            Contestant::Mosquitto => (Path::new("mosquitto"), &[], mosquitto_config(address, None)),
             Contestant::Mochi => {
                 let text = format!(
                     "listeners: [{{ type: tcp, id: bench, address: \"{address}\" }}]\n{MOCHI}"
@@ -145,21 +130,19 @@ struct Turn {
 /// A process that does not start or a connection that breaks.
 pub(crate) fn run(options: &Options, tidegate: &Path) -> io::Result<Findings> {
     let _awake = Spinners::start().map_err(io::Error::other)?;
-    let mut contestants = vec![Contestant::Tidegate, Contestant::Mosquitto];
-    let others = [
-        (Contestant::Mochi, Program::Mochi.path().is_ok()),
-        (Contestant::NanoMq, is_installed("nanomq")),
-    ];
-    contestants.extend(others.iter().filter(|(_, is_here)| *is_here).map(|(one, _)| *one));
+    let (contestants, absent): (Vec<_>, Vec<_>) =
+        Contestant::ALL.into_iter().partition(|one| match one {
+            Contestant::Tidegate | Contestant::Mosquitto => true,
+            Contestant::Mochi => Program::Mochi.path().is_ok(),
+            Contestant::NanoMq => is_installed("nanomq"),
+        });
     let runs = options.runs.max(1);
     let progress = Progress::new("broker", SHAPES.len() * 2 * runs * contestants.len());
     let mut lines = vec![format!(
         "Deliveries of {PAYLOAD} B for a second of the broker's CPU, and p99 at {} a second; medians of {runs} rounds",
         options.rate
     )];
-    for (one, _) in others.iter().filter(|(_, is_here)| !is_here) {
-        lines.push(format!("skipped: {}: not installed", one.name()));
-    }
+    lines.extend(absent.iter().map(|one| format!("skipped: {}: not installed", one.name())));
     let mut figures = Vec::new();
     for shape in SHAPES {
         for qos in [0, 1] {
@@ -228,19 +211,16 @@ fn turn(
     let subscribers = subscribe(&server, shape, qos, origin)?;
     let before = server.cpu()?;
     let address = server.address;
-    publish(shape, move |number| {
-        let mut stream = raw::log_in(address, &client(number))?;
-        raw::saturate(&mut stream, &topic(number), qos, &[0; PAYLOAD], each)
-    })?;
+    raw::saturate_by(address, shape.publishers, "bench/", qos, &[0; PAYLOAD], each)?;
     let came: u64 = subscribers.iter().map(|subscriber| subscriber.wait_for(all)).sum();
     let cpu = server.cpu()? - before;
     drop(subscribers);
     let subscribers = subscribe(&server, shape, qos, origin)?;
     let rate = options.rate / shape.publishers / shape.subscribers;
     let count = rate * options.seconds;
-    publish(shape, move |number| {
-        let stream = raw::log_in(address, &client(number))?;
-        pace(stream, &topic(number), qos, rate, count, origin)
+    raw::at_once(shape.publishers, |number| {
+        let stream = raw::log_in(address, &format!("publisher-{number}"))?;
+        pace(stream, &format!("bench/{number}"), qos, rate, count, origin)
     })?;
     let mut delays = Vec::new();
     for subscriber in &subscribers {
@@ -264,29 +244,8 @@ fn subscribe(
 ) -> io::Result<Vec<Subscriber>> {
     let name = |number| format!("subscriber-{number}");
     (0..shape.subscribers)
-        .map(|number| Subscriber::start(server.address, &name(number), qos, origin))
+        .map(|number| Subscriber::to(server.address, &name(number), "bench/#", qos, origin))
         .collect()
-}
-
-/// Runs all publishers of a shape, each in a thread.
-fn publish(
-    shape: Shape,
-    work: impl Fn(u64) -> io::Result<()> + Clone + Send + 'static,
-) -> io::Result<()> {
-    let start = |number| {
-        let work = work.clone();
-        thread::spawn(move || work(number))
-    };
-    let threads: Vec<_> = (0..shape.publishers).map(start).collect();
-    threads.into_iter().try_for_each(|thread| thread.join().expect("a publisher does not panic"))
-}
-
-fn client(number: u64) -> String {
-    format!("publisher-{number}")
-}
-
-fn topic(number: u64) -> String {
-    format!("bench/{number}")
 }
 
 /// Publishes at a steady rate; each payload begins with the time at which it is written.

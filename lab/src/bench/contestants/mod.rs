@@ -12,7 +12,7 @@ use crate::load::{Job, Publish};
 use crate::net::namespace::{Link, Side};
 use crate::net::process::{Process, Quiet};
 use crate::net::scratch::Scratch;
-use crate::rig::brokers::lab;
+use crate::rig;
 use crate::rig::versions::Program;
 
 pub(crate) use node::{Destination, NodeRig};
@@ -86,6 +86,12 @@ impl Contestant {
     }
 }
 
+/// The one of this name.
+pub(super) fn named(all: Vec<Contestant>, name: &str) -> Result<Contestant, String> {
+    let found = all.into_iter().find(|one| one.name() == name);
+    found.ok_or_else(|| format!("no contestant is called {name}"))
+}
+
 /// A contestant that is ready for load.
 pub(super) struct Rig {
     /// How the load gets to it, at the edge side.
@@ -124,10 +130,9 @@ impl Entrance {
     pub(super) fn publish(&self, link: &Link, job: Publish) -> anyhow::Result<Process> {
         match self {
             Entrance::Mqtt(address, version) => {
-                let mut command = lab(link, Side::Edge)?;
                 let (address, version) = (*address, *version);
-                Job::Publish(Publish { address, version, ..job }).add_to(&mut command);
-                Ok(Process::start("publisher", command)?)
+                let job = Job::Publish(Publish { address, version, ..job });
+                rig::started(link, Side::Edge, "publisher", &job)
             }
             Entrance::Zenoh(clients) => clients.publish(link, &job),
         }

@@ -27,7 +27,7 @@ pub(crate) struct NodeRig {
 tidegate_types::named! {
     /// Where a node sends.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(crate) enum Destination {
+    pub(crate) enum Destination: "destination" {
         /// RabbitMQ in the cloud, AMQP.
         RabbitMq = "rabbitmq",
         /// Mosquitto in the cloud, MQTT.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use self::verdict::Outcomes;
-use super::contestants::{Contestant, Destination, NodeRig};
+use super::contestants::{self, Contestant, Destination, NodeRig};
 use clap::Args;
 
 use crate::load::{Book, Payload, Publish, Stream};
@@ -34,13 +34,8 @@ pub(crate) struct Options {
     pub(crate) runs: u32,
     /// Only this contestant (may be given again): tidegate, tidegate-native, mosquitto-bridge,
     /// mosquitto-forwarder, nats-leaf, nats-stream, zenoh
-    #[arg(long, value_parser = contestant)]
+    #[arg(long, value_parser = |name: &str| contestants::named(contestants(), name))]
     pub(crate) only: Vec<Contestant>,
-}
-
-fn contestant(name: &str) -> Result<Contestant, String> {
-    let found = contestants().into_iter().find(|one| one.name() == name);
-    found.ok_or_else(|| format!("no contestant is called {name}"))
 }
 
 /// Who can take part.
@@ -67,31 +62,13 @@ const OURS: &str = "tidegate";
 const STREAMS: &str = "[[stream]]\ntopics = [\"plant/alarm\"]\nlatency = \"50ms\"\n\
                        [[stream]]\ntopics = [\"plant/bulk\"]\nlatency = \"1s\"\n";
 
-const ALARM: Load = Load { name: "alarm", size: 200, per_second: 5, is_urgent: true };
-/// 160 % of the link by itself.
-const BULK: Load = Load { name: "bulk", size: 20_000, per_second: 20, is_urgent: false };
+/// Names of the loads, and payload bytes: alarms, and what is 160 % of the link by itself.
+const ALARM: (&str, usize) = ("alarm", 200);
+const BULK: (&str, usize) = ("bulk", 20_000);
 
-/// A stream of records of one size at one rate.
-#[derive(Clone, Copy, Debug)]
-struct Load {
-    name: &'static str,
-    /// Payload bytes.
-    size: usize,
-    per_second: u32,
-    is_urgent: bool,
-}
-
-impl Load {
-    fn stream(&self) -> Stream {
-        Stream {
-            name: self.name.into(),
-            topic: format!("plant/{}", self.name),
-            payload: Payload::Measured(self.size),
-            per_second: self.per_second.into(),
-            is_urgent: self.is_urgent,
-            ..Stream::default()
-        }
-    }
+fn stream((name, size): (&str, usize), per_second: f64, is_urgent: bool) -> Stream {
+    let (topic, payload) = (format!("plant/{name}"), Payload::Measured(size));
+    Stream { name: name.into(), topic, payload, per_second, is_urgent, ..Stream::default() }
 }
 
 /// One run of one contestant.
@@ -138,7 +115,7 @@ async fn run_one(contestant: &Contestant, options: &Options) -> anyhow::Result<O
     let scratch = Scratch::new()?;
     let mut rig = contestant.start(&link, &scratch).await?;
     let Options { seconds, drain, .. } = *options;
-    let streams = [ALARM, BULK].iter().map(Load::stream).collect();
+    let streams = vec![stream(ALARM, 5.0, true), stream(BULK, 20.0, false)];
     let job = Publish { streams, seconds, patience: drain, ..Publish::default() };
     let mut publisher = rig.entrance.publish(&link, job)?;
     let load = Duration::from_secs(seconds.into());

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{ALARM, BULK, Contestant, OURS, Outcome};
-use crate::load::{Account, Tally};
-use crate::report::{Axis, Curve, Figure, Findings, Mark, Plot, Target, figure};
+use crate::load::{self, Account, Tally};
+use crate::report::{Figure, Findings, Plot, Target, figure};
 
 /// The target: alarm p99 of Tidegate in milliseconds, and as a part of the best rival's that loses nothing.
 const P99_MAX: f64 = 250.0;
@@ -57,7 +57,7 @@ fn broken(name: &str, outcomes: &[Outcome]) -> Vec<String> {
                 run + 1
             ));
         }
-        let wrong = [ALARM.name, BULK.name].map(|group| outcome.book.judged(group).broken(group));
+        let wrong = [ALARM.0, BULK.0].map(|group| outcome.book.judged(group).broken(group));
         let named = |what: String| format!("{name}, run {}: {what}", run + 1);
         lines.extend(wrong.into_iter().flatten().map(named));
     }
@@ -96,10 +96,10 @@ fn row(name: &str, outcomes: &[Outcome]) -> String {
         "{name:<20}{:>8.0} ms{:>8.0} ms{:>11}{:>11}{:>12}{:>12}{:>9.3}",
         of(&|outcome| ms(&alarm(outcome), 0.5)),
         of(&|outcome| ms(&alarm(outcome), 0.99)),
-        got(ALARM.name),
-        lost(ALARM.name),
-        got(BULK.name),
-        lost(BULK.name),
+        got(ALARM.0),
+        lost(ALARM.0),
+        got(BULK.0),
+        lost(BULK.0),
         of(&goodput),
     )
 }
@@ -107,13 +107,13 @@ fn row(name: &str, outcomes: &[Outcome]) -> String {
 /// What the query at the far end showed, group by group; nothing where records carried no values.
 fn windows(outcome: &Outcome) -> impl Iterator<Item = String> {
     let of = |group: &'static str| (group, outcome.book.judged(group));
-    let asked = [ALARM.name, BULK.name].map(of).into_iter().filter(|(_, judged)| judged.asked > 0);
+    let asked = [ALARM.0, BULK.0].map(of).into_iter().filter(|(_, judged)| judged.asked > 0);
     asked.map(|(group, judged)| format!("{group}, sum and average: {}", judged.line()))
 }
 
 /// When the slowest alarms were due, and how late they came: whether a p99 is a start, a stall or the rule.
 fn slowest(outcome: &Outcome) -> String {
-    let Some(tally) = outcome.book.tally(ALARM.name) else { return " none came".into() };
+    let Some(tally) = outcome.book.tally(ALARM.0) else { return " none came".into() };
     let show = |(latency, due_ns): (Duration, u64)| {
         let due = due_ns.saturating_sub(outcome.book.began_ns()) as f64 / 1e9;
         format!(" {} ms (due at {due:.1} s)", latency.as_millis())
@@ -128,7 +128,7 @@ fn figures(name: &str, outcomes: &[Outcome]) -> Vec<Figure> {
     let mut add = |what: &str, unit: &str, value: &dyn Fn(&Outcome) -> f64| {
         lines.push(figure(&format!("hol_{name}_{what}"), median(outcomes, value), unit));
     };
-    for group in [ALARM.name, BULK.name] {
+    for group in [ALARM.0, BULK.0] {
         let of = |outcome: &Outcome| outcome.book.tally(group).cloned().unwrap_or_default();
         let count = |outcome: &Outcome, count: fn(Account) -> u64| {
             count(outcome.book.account(group)) as f64
@@ -153,44 +153,26 @@ fn goodput(outcome: &Outcome) -> f64 {
     let bytes = |name: &str, size: usize| {
         outcome.book.tally(name).map_or(0, |tally| tally.in_time) as f64 * size as f64
     };
-    (bytes(ALARM.name, ALARM.size) + bytes(BULK.name, BULK.size)) / outcome.link_bytes
+    (bytes(ALARM.0, ALARM.1) + bytes(BULK.0, BULK.1)) / outcome.link_bytes
 }
 
 /// Latency of alarms: all of them as a distribution, and over time.
 fn plots(took_part: &[&Contestant], outcomes: &Outcomes) -> Vec<Plot> {
-    let tallies = |one: &&Contestant| outcomes[one.name()].iter().map(alarm);
-    let cdf = |one: &&Contestant| {
-        let mut all = Tally::default();
-        tallies(one).for_each(|tally| all.add_latencies(&tally));
-        Curve::new(one.name(), Mark::Steps, all.distribution())
+    let none = Tally::default();
+    let of = |one: &&Contestant| {
+        let (mut all, runs) = (Tally::default(), &outcomes[one.name()]);
+        runs.iter().for_each(|run| all.add_latencies(&alarm(run)));
+        let last = runs.last().map(|run| (run.book.tally(ALARM.0), run.book.began_ns()));
+        let (last, began_ns) = last.unwrap_or_default();
+        (one.name(), all, last.unwrap_or(&none), began_ns)
     };
-    let series = |one: &&Contestant| {
-        let last = &outcomes[one.name()].last();
-        let points = last.map_or(Vec::new(), |outcome| {
-            let due = |due_ns: u64| due_ns.saturating_sub(outcome.book.began_ns()) as f64 / 1e9;
-            alarm(outcome).series().into_iter().map(|(at, late)| (due(at), late)).collect()
-        });
-        Curve::new(one.name(), Mark::Line, points)
-    };
-    let latency = || Axis::log("latency from due to received", "ms");
-    vec![
-        Plot {
-            title: "Alarms through 2 Mbit/s at 160 % load".into(),
-            x: latency(),
-            y: Axis::linear("part of the alarms that came", "1"),
-            curves: took_part.iter().map(cdf).collect(),
-        },
-        Plot {
-            title: "Alarms through 2 Mbit/s at 160 % load, last run".into(),
-            x: Axis::linear("when the alarm was due", "s"),
-            y: latency(),
-            curves: took_part.iter().map(series).collect(),
-        },
-    ]
+    let all: Vec<_> = took_part.iter().map(of).collect();
+    let title = "Alarms through 2 Mbit/s at 160 % load";
+    load::plots([title.into(), format!("{title}, last run")], "alarm", &all)
 }
 
 fn alarm(outcome: &Outcome) -> Tally {
-    outcome.book.tally(ALARM.name).cloned().unwrap_or_default()
+    outcome.book.tally(ALARM.0).cloned().unwrap_or_default()
 }
 
 fn ms(tally: &Tally, part: f64) -> f64 {

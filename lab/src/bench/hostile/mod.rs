@@ -31,10 +31,10 @@ use self::bystander::Served;
 use self::speak::{Hello, Peer};
 use self::table::{ATTACKS, Attack, Row};
 use self::victim::{Places, USERS, Victim, get};
-use crate::bench::adapt::Verdict;
 use crate::bench::sidecar::load::serve;
 use crate::progress::Progress;
 use crate::report::Findings;
+use crate::report::Verdict;
 use crate::rig::{tidegate_program, versions::Program};
 
 /// How long the bystander is measured alone.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::bystander::{Bystander, Served};
 use super::victim::Setup;
 use super::{Scene, memory, waiting, web};
-use crate::bench::adapt::Verdict;
+use crate::report::Verdict;
 
 /// Resident memory that a node of default limits may have, in MiB: `memory`, `retained`, and 64 for the program.
 const RESIDENT_MAX: f64 = 64.0 + 64.0 + 64.0;

@@ -3,16 +3,15 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::thread;
 use std::time::Instant;
 
 use tidegate_testbed::free_address;
 
-use super::server::Server;
 use super::{Options, PAYLOAD, PUBLISHERS, median};
 use crate::load::raw;
 use crate::progress::Progress;
 use crate::report::{Figure, figure};
+use crate::rig::server::Server;
 use crate::rig::versions::Program;
 
 /// Topics of one level: NATS has topics of its own below others.
@@ -100,16 +99,7 @@ fn measure(keeper: Keeper, options: &Options) -> io::Result<(f64, f64)> {
     let server = keeper.start()?;
     let (before, begun) = (server.cpu()?, Instant::now());
     let each = options.records / PUBLISHERS;
-    let address = server.address;
-    let publishers = (0..PUBLISHERS).map(|number| {
-        thread::spawn(move || -> io::Result<()> {
-            let mut stream = raw::log_in(address, &format!("publisher-{number}"))?;
-            raw::saturate(&mut stream, &format!("p{number}"), 1, &PAYLOAD, each)
-        })
-    });
-    for publisher in publishers.collect::<Vec<_>>() {
-        publisher.join().expect("a publisher does not panic")?;
-    }
+    raw::saturate_by(server.address, PUBLISHERS, "p", 1, &PAYLOAD, each)?;
     let sent = (each * PUBLISHERS) as f64;
     let rate = sent / begun.elapsed().as_secs_f64();
     Ok((rate, (server.cpu()? - before).as_secs_f64() * 1e6 / sent))

@@ -1,10 +1,8 @@
 //! What a connection costs that says nothing: resident memory of the process, with TLS and without.
 
-use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 
 use tidegate_testbed::free_address;
@@ -14,9 +12,10 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::Options;
-use super::server::{Contestant, Server, Work};
+use super::server::{self, Contestant, Work};
 use crate::load::raw;
 use crate::net::scratch::Scratch;
+use crate::rig::{self, server::Server};
 
 /// Resident memory of a process, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -40,15 +39,7 @@ impl Keys {
     pub(in crate::bench) fn new(tidegate: &Path) -> io::Result<Keys> {
         let folder = Scratch::new().map_err(io::Error::other)?;
         let pki = folder.path().join("pki");
-        let keys = |words: &[&OsStr]| {
-            let mut command = Command::new(tidegate);
-            let output = command.arg("keys").args(words).output()?;
-            let told = || io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned());
-            output.status.success().then_some(()).ok_or_else(told)
-        };
-        keys(&["init".as_ref(), pki.as_ref()])?;
-        let node = ["issue", "--host", "127.0.0.1"].map(OsStr::new);
-        keys(&[&node[..], &[pki.as_ref(), "node".as_ref()]].concat())?;
+        rig::keys(tidegate, &pki, &[("node", Some("127.0.0.1"))]).map_err(io::Error::other)?;
         let [ca, certificate, key] = ["ca.pem", "node.pem", "node.key"].map(|file| pki.join(file));
         Ok(Keys { ca, certificate, key, _folder: folder })
     }
@@ -63,7 +54,7 @@ impl Keys {
 }
 
 pub(super) fn plain(contestant: Contestant, options: &Options) -> io::Result<Held> {
-    let server = Server::start(contestant, Work::Discard, free_address(), &options.tidegate, None)?;
+    let server = server::start(contestant, Work::Discard, free_address(), &options.tidegate, None)?;
     hold(&server, options.connections, |name| raw::log_in(server.address, name))
 }
 
@@ -71,7 +62,7 @@ pub(super) fn over_tls(contestant: Contestant, options: &Options) -> io::Result<
     let keys = Keys::new(&options.tidegate)?;
     let trust = keys.trust()?;
     let (sink, tidegate) = (free_address(), &options.tidegate);
-    let server = Server::start(contestant, Work::Discard, sink, tidegate, Some(&keys))?;
+    let server = server::start(contestant, Work::Discard, sink, tidegate, Some(&keys))?;
     hold(&server, options.connections, |name| {
         let tcp = TcpStream::connect(server.address)?;
         let host = ServerName::from(server.address.ip());

@@ -10,15 +10,16 @@ pub(super) mod server;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::thread;
+use std::time::Instant;
 
 use clap::Args;
 
 use self::consumer::Consumer;
 use self::idle::Held;
-use self::server::{Contestant, Server, Work};
+use self::server::{Contestant, Work};
 use super::median;
 use crate::load::raw;
+use crate::load::subscriber::{Subscriber, until_quiet};
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
 use crate::report::{Findings, figure};
@@ -117,26 +118,22 @@ fn measure(
     options: &Options,
 ) -> io::Result<(f64, f64)> {
     let sink = Consumer::listen()?;
-    let server = Server::start(contestant, work, sink.address, &options.tidegate, None)?;
-    let consumer = match (work, contestant) {
-        (Work::Discard, _) => None,
-        (Work::Forward, Contestant::Tidegate) => Some(sink),
-        (Work::Forward, Contestant::Mosquitto) => Some(Consumer::subscribe(server.address, qos)?),
+    let server = server::start(contestant, work, sink.address, &options.tidegate, None)?;
+    let subscriber = match (work, contestant) {
+        (Work::Forward, Contestant::Mosquitto) => {
+            Some(Subscriber::to(server.address, "consumer", "#", qos, Instant::now())?)
+        }
+        _ => None,
     };
     let before = server.cpu()?;
     let each = options.records / PUBLISHERS;
-    let address = server.address;
-    let publishers = (0..PUBLISHERS).map(|number| {
-        thread::spawn(move || -> io::Result<()> {
-            let mut stream = raw::log_in(address, &format!("publisher-{number}"))?;
-            raw::saturate(&mut stream, &format!("bench/{number}"), qos, &PAYLOAD, each)
-        })
-    });
-    for publisher in publishers.collect::<Vec<_>>() {
-        publisher.join().expect("a publisher does not panic")?;
-    }
+    raw::saturate_by(server.address, PUBLISHERS, "bench/", qos, &PAYLOAD, each)?;
     let sent = each * PUBLISHERS;
-    let arrived = consumer.map_or(sent, |consumer| consumer.wait_for(sent));
+    let arrived = match (work, &subscriber) {
+        (Work::Discard, _) => sent,
+        (Work::Forward, None) => until_quiet(&sink.count, sent),
+        (Work::Forward, Some(subscriber)) => subscriber.wait_for(sent),
+    };
     let cpu = server.cpu()? - before;
     Ok((cpu.as_secs_f64() * 1e6 / sent as f64, arrived as f64 / sent as f64))
 }

@@ -1,18 +1,13 @@
-//! A contestant of the ingest benchmark: its process, its configuration, its CPU and memory.
+//! A contestant of the ingest benchmark: its program and its configuration.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use tidegate_testbed::free_address;
 
 use super::idle::Keys;
-use crate::load::raw;
-use crate::net::scratch::Scratch;
-use crate::net::usage::{on_processor, resident_kib};
+use crate::rig::server::Server;
 
 tidegate_types::named! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,97 +23,22 @@ pub(super) enum Work {
     Forward,
 }
 
-/// A contestant's process; ended when dropped.
-pub(in crate::bench) struct Server {
-    process: Child,
-    pub(in crate::bench) address: SocketAddr,
-    _folder: Scratch,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-impl Server {
-    /// Starts it and waits until it takes connections.
-    pub(super) fn start(
-        contestant: Contestant,
-        work: Work,
-        sink: SocketAddr,
-        tidegate: &Path,
-        keys: Option<&Keys>,
-    ) -> io::Result<Self> {
-        let address = free_address();
-        let (program, arguments, text): (_, &[&str], _) = match contestant {
-            Contestant::Tidegate => {
-                (tidegate.to_owned(), &["run"], tidegate_config(address, work, sink, keys))
-            }
-            Contestant::Mosquitto => ("mosquitto".into(), &[], mosquitto_config(address, keys)),
-        };
-        Server::launch((&program, arguments), address, &text, keys.is_some())
-    }
-
-    /// Starts a program with these arguments and this configuration in a folder of its own, and waits until it
-    /// takes connections at `address`.
-    pub(super) fn launch(
-        (program, arguments): (&Path, &[&str]),
-        address: SocketAddr,
-        text: &str,
-        speaks_tls: bool,
-    ) -> io::Result<Self> {
-        Server::launch_with((program, arguments), "-c", address, text, speaks_tls)
-    }
-
-    /// The same for a program that takes its configuration by this argument.
-    pub(in crate::bench) fn launch_with(
-        (program, arguments): (&Path, &[&str]),
-        by: &str,
-        address: SocketAddr,
-        text: &str,
-        speaks_tls: bool,
-    ) -> io::Result<Self> {
-        let folder = Scratch::new().map_err(io::Error::other)?;
-        let file = folder.file("config", text).map_err(io::Error::other)?;
-        let process = spawn(program, arguments, by, &file, folder.path())?;
-        let server = Server { process, address, _folder: folder };
-        wait_until_up(address, speaks_tls)?;
-        Ok(server)
-    }
-
-    /// Processor time of the process so far.
-    pub(in crate::bench) fn cpu(&self) -> io::Result<Duration> {
-        on_processor(self.process.id())
-    }
-
-    /// Resident memory in KiB.
-    pub(super) fn resident_kib(&self) -> io::Result<u64> {
-        Ok(resident_kib(self.process.id())?[0])
-    }
-}
-
-/// Both limits of open files must be above the idle connections; the shell sets the child's.
-fn spawn(
-    program: &Path,
-    arguments: &[&str],
-    by: &str,
-    file: &Path,
-    folder: &Path,
-) -> io::Result<Child> {
-    Command::new("sh")
-        .args(["-c", "ulimit -n 65536 2>/dev/null; exec \"$@\"", "sh"])
-        .arg(program)
-        .args(arguments)
-        .arg(by)
-        .arg(file)
-        .current_dir(folder)
-        .env("TIDEGATE_LAB_KEY", "5a".repeat(32))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
+/// Starts a contestant and waits until it takes connections.
+pub(super) fn start(
+    contestant: Contestant,
+    work: Work,
+    sink: SocketAddr,
+    tidegate: &Path,
+    keys: Option<&Keys>,
+) -> io::Result<Server> {
+    let address = free_address();
+    let (program, arguments, text): (_, &[&str], _) = match contestant {
+        Contestant::Tidegate => {
+            (tidegate.to_owned(), &["run"], tidegate_config(address, work, sink, keys))
+        }
+        Contestant::Mosquitto => ("mosquitto".into(), &[], mosquitto_config(address, keys)),
+    };
+    Server::launch((&program, arguments), address, &text, keys.is_some())
 }
 
 fn tidegate_config(
@@ -142,7 +62,7 @@ fn tidegate_config(
     )
 }
 
-fn mosquitto_config(address: SocketAddr, keys: Option<&Keys>) -> String {
+pub(in crate::bench) fn mosquitto_config(address: SocketAddr, keys: Option<&Keys>) -> String {
     let tls = keys.map_or_else(String::new, |Keys { certificate, key, .. }| {
         format!("certfile {}\nkeyfile {}\n", certificate.display(), key.display())
     });
@@ -152,19 +72,4 @@ fn mosquitto_config(address: SocketAddr, keys: Option<&Keys>) -> String {
         address.port(),
         address.ip()
     )
-}
-
-fn wait_until_up(address: SocketAddr, speaks_tls: bool) -> io::Result<()> {
-    let start = Instant::now();
-    loop {
-        let answer = match speaks_tls {
-            true => TcpStream::connect(address).map(drop),
-            false => raw::log_in(address, "probe").map(drop),
-        };
-        match answer {
-            Ok(()) => return Ok(()),
-            Err(error) if start.elapsed() > Duration::from_secs(20) => return Err(error),
-            Err(_) => thread::sleep(Duration::from_millis(20)),
-        }
-    }
 }

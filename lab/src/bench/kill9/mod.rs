@@ -9,29 +9,19 @@ mod faults;
 
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::Args;
-use tokio::time::Instant;
 
 pub(crate) use self::contestant::Contestant;
 use self::faults::Survivors;
-use crate::load::{Account, Book, Insist, Job};
+use super::insist::{self, Outcome, SIZE};
+use crate::load::Book;
 use crate::net;
 use crate::net::namespace::{Link, Side};
-use crate::net::process::Process;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
 use crate::report::{Figure, Findings, figure};
 use crate::rig;
-use crate::rig::brokers::lab;
-
-/// Publishers, each a stream.
-const PUBLISHERS: u32 = 4;
-/// Payload of a record.
-const SIZE: usize = 256;
-/// Time for what still waits after the last acknowledgement.
-const DRAIN: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Options {
@@ -76,10 +66,9 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
         progress.step(contestant.name(), Some(expected));
         match one(contestant, &options).await {
             Ok(result) => {
-                if contestant == Contestant::Tidegate && result.lost > 0 {
-                    found
-                        .broken
-                        .push(format!("tidegate lost {} acknowledged records", result.lost));
+                let lost = result.outcome.lost;
+                if contestant == Contestant::Tidegate && lost > 0 {
+                    found.broken.push(format!("tidegate lost {lost} acknowledged records"));
                 }
                 found.versions.extend(contestant.versions());
                 table.push(result.row(contestant, &options));
@@ -93,16 +82,13 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
 }
 
 /// What came of one contestant.
-struct Outcome {
-    sent: u64,
-    accepted: u64,
-    arrived: u64,
-    lost: u64,
-    duplicates: u64,
+struct Killed {
+    outcome: Outcome,
+    /// From the start to the first publish that could be taken, the median.
     start: Duration,
 }
 
-async fn one(contestant: Contestant, options: &Options) -> anyhow::Result<Outcome> {
+async fn one(contestant: Contestant, options: &Options) -> anyhow::Result<Killed> {
     let (link, scratch) = (Link::new()?, Scratch::new()?);
     let cloud = contestant.start_cloud(&link, &scratch).await?;
     if !contestant.has_cloud() {
@@ -113,69 +99,29 @@ async fn one(contestant: Contestant, options: &Options) -> anyhow::Result<Outcom
     }
     let mut consumer = match contestant.has_cloud() {
         true => rig::client(&link, contestant.consumer()).await?,
-        false => {
-            let mut command = lab(&link, Side::Cloud)?;
-            contestant.consumer().add_to(&mut command);
-            Process::start("consumer", command)?
-        }
+        false => rig::started(&link, Side::Cloud, "consumer", &contestant.consumer())?,
     };
-    let publishers = publishers(contestant, options, &link)?;
+    let (version, &Options { per_second, records, .. }) = (contestant.version(), options);
+    let publishers = insist::publishers(&link, "p", version, SIZE, per_second, records)?;
     let mut book = Book::new(Duration::MAX);
     let faults = faults::all(contestant, options, &link, &scratch, cloud);
     let survivors = book.during(&mut consumer, faults).await?;
-    for line in book.during(&mut consumer, acknowledged(publishers)).await? {
-        book.promise(&line)?;
-    }
-    let Account { sent, accepted, .. } = book.account("");
-    book.keep(&mut consumer, Instant::now() + DRAIN, accepted).await?;
-    let lost = book.account("").lost;
+    let promised = book.during(&mut consumer, insist::promised(publishers)).await?;
+    let outcome = insist::close(book, promised, &mut consumer).await?;
     let Survivors { contestant: _alive, cloud: _serving, mut starts } = survivors;
     starts.sort_unstable();
     let start = starts.get(starts.len() / 2).copied().unwrap_or_default();
-    let (arrived, duplicates) = (book.got(), book.duplicates());
-    Ok(Outcome { sent, accepted, arrived, lost, duplicates, start })
+    Ok(Killed { outcome, start })
 }
 
-/// What all publishers were told, when they have ended.
-async fn acknowledged(publishers: Vec<Process>) -> anyhow::Result<Vec<String>> {
-    let mut all = Vec::new();
-    for mut publisher in publishers {
-        let line = publisher.line().await;
-        all.push(line.with_context(|| format!("a publisher ended:\n{}", publisher.last_lines()))?);
-    }
-    Ok(all)
-}
-
-fn publishers(
-    contestant: Contestant,
-    options: &Options,
-    link: &Link,
-) -> anyhow::Result<Vec<Process>> {
-    let mut publishers = Vec::new();
-    for place in 0..PUBLISHERS {
-        let insist = Insist {
-            address: rig::edge_listener(),
-            version: contestant.version(),
-            name: format!("p{place}"),
-            size: SIZE,
-            per_second: (options.per_second / PUBLISHERS).max(1),
-            records: options.records / u64::from(PUBLISHERS),
-        };
-        let mut command = lab(link, Side::Edge)?;
-        Job::Insist(insist).add_to(&mut command);
-        publishers.push(Process::start("publisher", command)?);
-    }
-    Ok(publishers)
-}
-
-impl Outcome {
+impl Killed {
     fn row(&self, contestant: Contestant, options: &Options) -> String {
-        let Outcome { sent, accepted, arrived, lost, duplicates, start } = self;
+        let Outcome { sent, accepted, arrived, lost, duplicates } = self.outcome;
         format!(
             "{:<11}{:>6}{sent:>10}{accepted:>10}{arrived:>10}{lost:>8}{duplicates:>12}{:>9.0} ms",
             contestant.name(),
             options.kills,
-            start.as_secs_f64() * 1e3,
+            self.start.as_secs_f64() * 1e3,
         )
     }
 
@@ -183,12 +129,12 @@ impl Outcome {
         let name = |what: &str| format!("kill9_{}_{what}", contestant.name());
         let records = |what: &str, value: u64| figure(&name(what), value as f64, "records");
         vec![
-            records("sent", self.sent),
-            records("accepted", self.accepted),
-            records("arrived", self.arrived),
-            records("duplicates", self.duplicates),
+            records("sent", self.outcome.sent),
+            records("accepted", self.outcome.accepted),
+            records("arrived", self.outcome.arrived),
+            records("duplicates", self.outcome.duplicates),
             figure(&name("start_p50"), self.start.as_secs_f64() * 1e3, "ms"),
-            records("lost_accepted", self.lost),
+            records("lost_accepted", self.outcome.lost),
         ]
     }
 }

@@ -1,23 +1,19 @@
 //! Who carries the records over the paths, and how each is set up.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Context;
 use tokio::time::Instant;
 
-use super::receive::ReceiveRecords;
-use super::send::SendRecords;
-use super::socket::Kind;
 use super::{Load, PATHS};
+use crate::load::records::{Kind, ReceiveRecords, SendRecords};
 use crate::load::stamp::wall_ns;
 use crate::load::{Job, READY};
 use crate::net::process::Process;
 use crate::net::run;
 use crate::net::scratch::Scratch;
 use crate::net::stage::Stage;
-use crate::rig::{CONNECT, tidegate_program};
+use crate::rig::{self, CONNECT, tidegate_program};
 
 /// Where the far end receives.
 const PORT: u16 = 7100;
@@ -31,7 +27,7 @@ const LEAD: Duration = Duration::from_secs(1);
 tidegate_types::named! {
     /// A way from a sender at the edge to a receiver in the cloud.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-    pub(crate) enum Contestant {
+    pub(crate) enum Contestant: "contestant" {
         /// MQTT clients -> Tidegate -> link by all paths -> Tidegate -> MQTT.
         Tidegate = "tidegate",
         /// One connection of the kernel's MPTCP with BBR.
@@ -69,13 +65,6 @@ pub(super) struct Rig {
     _servers: Vec<crate::net::process::Quiet>,
 }
 
-fn own(stage: &Stage, host: &str, job: &Job) -> anyhow::Result<Command> {
-    let program = std::env::current_exe().context("the lab's own program")?;
-    let mut command = stage.host(host)?.command(program);
-    job.add_to(&mut command);
-    Ok(command)
-}
-
 /// Starts a contestant, then the load.
 pub(super) async fn start(
     contestant: Contestant,
@@ -90,7 +79,7 @@ pub(super) async fn start(
     let at = SocketAddrV4::new(far, PORT);
     let job =
         Job::ReceiveRecords(ReceiveRecords { at, kind: kind.clone(), settled: load.seconds / 3.0 });
-    let mut receiver = Process::start("receiver", own(stage, "cloud", &job)?)?;
+    let mut receiver = Process::start("receiver", stage.job("cloud", &job)?)?;
     receiver.says(READY, CONNECT).await?;
     let (mut servers, mut workers) = (Vec::new(), Vec::new());
     let to = match is_node {
@@ -114,7 +103,7 @@ pub(super) async fn start(
         most: load.most,
         seed: 1,
     });
-    let sender = Process::start("sender", own(stage, "edge", &job)?)?;
+    let sender = Process::start("sender", stage.job("edge", &job)?)?;
     if !is_node {
         workers.extend([sender.id(), receiver.id()].into_iter().flatten());
     }
@@ -160,16 +149,8 @@ async fn nodes(stage: &Stage, scratch: &Scratch, load: &Load) -> anyhow::Result<
     let program = tidegate_program()?;
     let target = stage.wire(PATHS[0])?.addresses()[1].to_string();
     let keys = scratch.path().join("keys");
+    rig::keys(&program, &keys, &[("hq", Some(&target)), ("edge", None)])?;
     let keys = keys.display();
-    let make = |words: &[&str]| {
-        let status = Command::new(&program).arg("keys").args(words).output()?;
-        anyhow::ensure!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
-        anyhow::Ok(())
-    };
-    let folder = keys.to_string();
-    make(&["init", &folder])?;
-    make(&["issue", &folder, "hq", "--host", &target])?;
-    make(&["issue", &folder, "edge"])?;
     let window = load.buffer.map_or_else(String::new, |bytes| format!(", window = \"{bytes}B\""));
     let files = |name: &str| {
         format!(

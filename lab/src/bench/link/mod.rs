@@ -5,10 +5,6 @@
 //! 130. Heavy loss is 10, 10 and 5 %, light a tenth of that, behind the bottleneck of the way there.
 
 mod contestants;
-mod receive;
-mod record;
-mod send;
-mod socket;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,16 +16,16 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::median;
 use crate::link::Change;
+use crate::load::records::{Seen, Sent};
 use crate::net::pump::Way;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::net::stage::Stage;
 use crate::report::{Figure, Findings, figure};
+use crate::sim::mean;
 use crate::world::World;
 
 pub(crate) use contestants::Contestant;
-pub(crate) use receive::{ReceiveRecords, Seen};
-pub(crate) use send::{SendRecords, Sent};
 
 use contestants::Rig;
 
@@ -65,13 +61,8 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 1)]
     pub(crate) runs: u32,
     /// tidegate, mptcp-bbr, mptcp-cubic, tcp-bbr or tcp-cubic (may be given again); all of them if left out
-    #[arg(long, value_parser = carrier)]
+    #[arg(long)]
     pub(crate) only: Vec<Contestant>,
-}
-
-fn carrier(name: &str) -> Result<Contestant, String> {
-    let found = Contestant::ALL.into_iter().find(|one| one.name() == name);
-    found.ok_or_else(|| format!("no contestant is called {name}"))
 }
 
 /// One load on the paths.
@@ -283,10 +274,6 @@ fn megabits(outcome: &Outcome) -> Vec<f64> {
     let bins = (outcome.seconds * 10.0) as usize;
     let of = |place| outcome.seen.bins.get(place).map_or(0.0, |&bytes| bytes as f64 * 80.0 / 1e6);
     (0..bins).map(of).collect()
-}
-
-fn mean(numbers: &[f64]) -> f64 {
-    numbers.iter().sum::<f64>() / numbers.len().max(1) as f64
 }
 
 /// The first half second with so much goodput; the whole time if there is none.

@@ -9,13 +9,14 @@ use clap::Args;
 use tokio::time::Instant;
 
 use super::contestants::{Contestant, Destination, NodeRig};
+use crate::load;
 use crate::load::sets::{self, Set};
-use crate::load::{Account, Arrivals, Book, Payload, Publish, Stream, Tally};
+use crate::load::{Account, Arrivals, Book, Payload, Publish, Stream};
 use crate::net::namespace::{Limit, Link, Side};
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
-use crate::report::{Axis, Curve, Findings, Mark, Plot, figure};
+use crate::report::{Findings, Plot, figure};
 
 /// Bulk of the real sets stays behind their alarms; all that comes is in strict order, which is verified.
 const STREAMS: &str = "[[stream]]\ntopics = [\"load/valve/#\", \"load/valve\"]\nclass = \"ls\"\n\
@@ -25,7 +26,7 @@ const STREAMS: &str = "[[stream]]\ntopics = [\"load/valve/#\", \"load/valve\"]\n
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Options {
     /// Where the node sends: rabbitmq, mosquitto, files
-    #[arg(long, default_value = "rabbitmq", value_parser = destination)]
+    #[arg(long, default_value = "rabbitmq")]
     pub(crate) to: Destination,
     /// Publishers, each with a connection of its own
     #[arg(long, default_value_t = 1000)]
@@ -34,7 +35,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 1000.0)]
     pub(crate) per_second: f64,
     /// When records are due: constant, poisson, or recorded (real sensor data, its bursts kept)
-    #[arg(long, default_value = "poisson", value_parser = kind)]
+    #[arg(long, default_value = "poisson")]
     pub(crate) arrivals: Kind,
     /// Payload bytes; of recorded data its own
     #[arg(long, default_value_t = 256)]
@@ -56,20 +57,10 @@ pub(crate) struct Options {
     pub(crate) seed: u64,
 }
 
-fn destination(name: &str) -> Result<Destination, String> {
-    let found = Destination::ALL.into_iter().find(|one| one.name() == name);
-    found.ok_or_else(|| format!("no destination is called {name}"))
-}
-
-fn kind(name: &str) -> Result<Kind, String> {
-    let found = Kind::ALL.into_iter().find(|one| one.name() == name);
-    found.ok_or_else(|| format!("no arrivals are called {name}"))
-}
-
 tidegate_types::named! {
     /// Arrivals, and what arrives.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(crate) enum Kind {
+    pub(crate) enum Kind: "kind of arrivals" {
         /// Generated records at equal distances.
         Constant = "constant",
         /// Generated records at random.
@@ -216,29 +207,13 @@ fn findings(book: &Book, groups: &[String], load: Duration) -> Findings {
 }
 
 fn plots(book: &Book, groups: &[String]) -> Vec<Plot> {
-    let tallies = || groups.iter().filter_map(|group| Some((group, book.tally(group)?)));
-    let cdf =
-        |(group, tally): (&String, &Tally)| Curve::new(group, Mark::Steps, tally.distribution());
-    let series = |(group, tally): (&String, &Tally)| {
-        let due = |due_ns: u64| due_ns.saturating_sub(book.began_ns()) as f64 / 1e9;
-        let points = tally.series().into_iter().map(|(due_ns, late)| (due(due_ns), late));
-        Curve::new(group, Mark::Line, points.collect())
-    };
-    let latency = || Axis::log("latency from due to received", "ms");
-    vec![
-        Plot {
-            title: "Latency".into(),
-            x: latency(),
-            y: Axis::linear("part of the records that came", "1"),
-            curves: tallies().map(cdf).collect(),
-        },
-        Plot {
-            title: "Latency over time, the slowest of each few records".into(),
-            x: Axis::linear("when the record was due", "s"),
-            y: latency(),
-            curves: tallies().map(series).collect(),
-        },
-    ]
+    let mut all = Vec::new();
+    for group in groups {
+        let tally = book.tally(group).map(|it| (group.as_str(), it.clone(), it, book.began_ns()));
+        all.extend(tally);
+    }
+    let titles = ["Latency", "Latency over time, the slowest of each few records"];
+    load::plots(titles.map(String::from), "record", &all)
 }
 
 #[cfg(test)]

@@ -74,37 +74,18 @@ impl Subscriber {
     }
 }
 
-fn see(mut stream: TcpStream, origin: Instant, book: &Mutex<Vec<Arrival>>) -> io::Result<()> {
-    let (mut splitter, mut buffer) = (Splitter::default(), vec![0; 65_536]);
-    loop {
-        let count = stream.read(&mut buffer)?;
-        if count == 0 {
-            return Ok(());
-        }
+fn see(stream: TcpStream, origin: Instant, book: &Mutex<Vec<Arrival>>) -> io::Result<()> {
+    raw::hear(stream, |first, body, answers| {
         let at = origin.elapsed();
-        splitter.push(&buffer[..count]);
-        let (mut answers, mut arrivals) = (Vec::new(), Vec::new());
-        while let Some((first, body)) = splitter.take() {
-            let Some((topic, rest)) = body.split_first_chunk::<2>().filter(|_| first >> 4 == 3)
-            else {
-                continue;
-            };
-            let mut payload = rest.get(usize::from(u16::from_be_bytes(*topic))..).unwrap_or(&[]);
-            if first & 6 != 0 && payload.len() > 1 {
-                answers.extend([0x40, 2, payload[0], payload[1]]);
-                payload = &payload[2..];
-            }
-            let number = |place: usize| {
-                let bytes = payload.get(place..place + 8)?.try_into().ok()?;
-                Some(u64::from_be_bytes(bytes))
-            };
-            if let (Some(publisher), Some(number)) = (number(0), number(8)) {
-                arrivals.push(Arrival { publisher, number, at });
-            }
+        let payload = raw::payload(first, body, false, answers).unwrap_or_default();
+        let number = |place: usize| {
+            let bytes = payload.get(place..place + 8)?.try_into().ok()?;
+            Some(u64::from_be_bytes(bytes))
+        };
+        if let (Some(publisher), Some(number)) = (number(0), number(8)) {
+            lock(book).push(Arrival { publisher, number, at });
         }
-        lock(book).extend(arrivals);
-        stream.write_all(&answers)?;
-    }
+    })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,20 +174,17 @@ impl Client {
     fn open(address: SocketAddr, version: Version) -> io::Result<Client> {
         let mut stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        let (name, level): (&[u8; 3], u8) = match version {
-            Version::Old => (b"old", 4),
-            Version::New => (b"new", 5),
+        let (name, level) = match version {
+            Version::Old => ("old", 4),
+            Version::New => ("new", 5),
         };
         let mut body = b"\x00\x04MQTT".to_vec();
         body.extend([level, 2, 0, 0]);
         if version == Version::New {
             body.push(0);
         }
-        body.extend([0, 3]);
-        body.extend(name);
-        let mut packet = vec![0x10, body.len() as u8];
-        packet.extend(body);
-        stream.write_all(&packet)?;
+        raw::push_text(&mut body, name);
+        stream.write_all(&raw::packet(0x10, &body))?;
         let mut head = [0; 2];
         stream.read_exact(&mut head)?;
         let mut connack = vec![0; usize::from(head[1])];
@@ -219,9 +197,8 @@ impl Client {
     }
 
     fn publish(&mut self, number: u64) -> io::Result<()> {
-        let topic = b"bench/raw";
-        let mut body = vec![0, topic.len() as u8];
-        body.extend(topic);
+        let mut body = Vec::new();
+        raw::push_text(&mut body, "bench/raw");
         body.extend((number as u16).to_be_bytes());
         let publisher = match self.version {
             Version::Old => 0u64,
@@ -232,9 +209,7 @@ impl Client {
         };
         body.extend(publisher.to_be_bytes());
         body.extend(number.to_be_bytes());
-        let mut packet = vec![0x32, body.len() as u8];
-        packet.extend(body);
-        self.stream.write_all(&packet)
+        self.stream.write_all(&raw::packet(0x32, &body))
     }
 
     fn hear(&mut self) -> io::Result<Heard> {

@@ -19,12 +19,12 @@ use clap::Args;
 use tidegate_testbed::free_address;
 
 use self::client::{Arrival, Publisher, Subscriber, Version};
-use super::ingest::server::Server;
 use super::median;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
 use crate::report::{Findings, figure};
+use crate::rig::server::Server;
 
 /// Before the first move and after the last one.
 const AROUND: Duration = Duration::from_secs(1);
@@ -59,10 +59,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, tidegate: &Path) -> io::Result<Findings> {
     let _awake = Spinners::start().map_err(io::Error::other)?;
     let scratch = Scratch::new().map_err(io::Error::other)?;
-    let mut addresses = Vec::new();
-    for _ in 0..4 {
-        addresses.push(free_address());
-    }
+    let addresses: Vec<SocketAddr> = std::iter::repeat_with(free_address).take(4).collect();
     let texts: Vec<String> =
         (0..2).map(|node| config(options, &addresses, node, scratch.path())).collect();
     let files = texts.iter().zip(NODES).map(|(text, name)| scratch.file(name, text));

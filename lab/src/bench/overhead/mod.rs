@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use tokio::time::{Instant, sleep};
 
-use super::contestants::{Contestant, Destination, NodeRig};
+use super::contestants::{self, Contestant, Destination, NodeRig};
 use crate::bench::median;
 use crate::load::{Account, Book, Payload, Publish, Stream};
 use crate::net;
@@ -43,13 +43,8 @@ pub(crate) struct Options {
     pub(crate) runs: u32,
     /// Only this one (may be given again): tidegate-accepts, tidegate-sends, tidegate-keeps-and-sends,
     /// mosquitto-alone, mosquitto-bridge, mosquitto-forwarder
-    #[arg(long, value_parser = contestant)]
+    #[arg(long, value_parser = |name: &str| contestants::named(contestants(), name))]
     pub(crate) only: Vec<Contestant>,
-}
-
-fn contestant(name: &str) -> Result<Contestant, String> {
-    let found = contestants().into_iter().find(|one| one.name() == name);
-    found.ok_or_else(|| format!("no contestant is called {name}"))
 }
 
 /// What a component used.

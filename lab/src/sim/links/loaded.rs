@@ -6,9 +6,9 @@ use std::time::Duration;
 use tidegate_link::{LinkOptions, RedundancyName};
 use tidegate_types::units::Time;
 
-use super::load::{ALARM, Load};
+use super::load::{ALARM, Load, latency, media_on};
 use super::scene::{PATIENT, URGENT, payload, world};
-use super::statistics::{mean, percentile};
+use super::statistics::mean;
 use super::table::{NONE, Table, Target};
 use super::world::World;
 use crate::report::Findings;
@@ -17,8 +17,6 @@ use crate::report::Findings;
 const PART: Duration = Duration::from_millis(250);
 /// Virtual time of a bulk load, and of its start.
 const BULK: (f64, f64) = (15.0, 5.0);
-/// Virtual time of media, of which the last two thirds count.
-const MEDIA: f64 = 12.0;
 /// Media beside alarms, in Mbit/s: about eight tenths of what heavy loss leaves.
 const FULL: f64 = 110.0;
 /// Time of an alarm in ms: less than any repeat takes.
@@ -51,13 +49,6 @@ pub(super) fn longest_gap(world: &World, since: Time, until: Time) -> f64 {
         last = at;
     }
     longest.as_secs_f64()
-}
-
-/// Percentile of the latencies of what came from then on, in ms.
-pub(super) fn latency(world: &World, since: Time, percent: f64) -> f64 {
-    let came = world.came.iter().filter(|came| came.at >= since);
-    let all: Vec<f64> = came.map(|came| came.latency.as_secs_f64() * 1e3).collect();
-    percentile(&all, percent)
 }
 
 pub(super) fn run(prefix: &str, promise: &Promise, seeds: Range<u64>) -> Findings {
@@ -121,7 +112,7 @@ fn bulk(table: &mut Table, promise: &Promise, seed: u64) {
     table.add("longest stall", "s", promise.stall, longest_gap(&world, settled, world.now));
 }
 
-/// Media from nothing. Answers the world, since when it counts, and bytes on the wire for each of a record.
+/// Media from nothing, on the three paths.
 pub(super) fn media(
     options: &LinkOptions,
     loss: [f64; 3],
@@ -130,19 +121,4 @@ pub(super) fn media(
     seed: u64,
 ) -> (World, Time, f64) {
     media_on(world(options, loss, seed), megabits, bound, seed)
-}
-
-/// The same in this world.
-pub(super) fn media_on(
-    mut world: World,
-    megabits: f64,
-    bound: Duration,
-    seed: u64,
-) -> (World, Time, f64) {
-    let mut load = Load::new(seed, bound);
-    load.media(&mut world, megabits, Duration::from_secs_f64(MEDIA / 3.0));
-    let (since, sent, bytes) = (world.now, world.sent, world.bytes);
-    load.media(&mut world, megabits, Duration::from_secs_f64(MEDIA * 2.0 / 3.0));
-    let cost = (world.sent - sent) as f64 / (world.bytes - bytes) as f64;
-    (world, since, cost)
 }

@@ -2,35 +2,21 @@
 //!
 //! `lab sim link-...`: the link of core between two ends, over the emulated ways of `crate::link`.
 
-mod ablation;
 mod buffer;
-mod carriers;
-mod cubic;
 mod death;
 mod fairness;
-mod load;
 mod loaded;
-mod neighbour;
-mod paper;
-mod recorded;
-mod scene;
-mod statistics;
-mod table;
-mod way;
-mod world;
 
 use std::ops::Range;
 
-pub(super) use self::ablation::run as ablation;
 pub(super) use self::buffer::run as buffer;
-pub(super) use self::carriers::run as carriers;
 pub(super) use self::death::run as death;
 pub(super) use self::fairness::run as fairness;
 use self::loaded::Promise;
-pub(super) use self::paper::run as paper;
 use self::scene::{HEAVY, LIGHT};
 use self::table::{NONE, Target};
 use crate::report::Findings;
+use tidegate_lab_engine::sim::links::{load, neighbour, scene, statistics, table, way, world};
 
 /// What heavy loss may cost, and what light loss.
 const PROMISES: [Promise; 2] = [

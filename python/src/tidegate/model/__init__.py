@@ -1,4 +1,4 @@
-"""Latency models of brokers: `pip install tidegate[model]`; `python -m tidegate.model train edge.jsonl --out edge.json`
+"""Latency models of brokers: `pip install 'tidegate[model]'`, then `python -m tidegate.model train edge.jsonl`.
 
 What was measured (`tidegate calibrate broker`) is read, models are trained, judged on configurations that were held
 out, and written as the file that `tidegate plan --model` reads.

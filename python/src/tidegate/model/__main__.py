@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"tidegate.model: {error}", file=sys.stderr)
         return 1
     except ImportError as error:
-        print(f"tidegate.model: {error}: pip install tidegate[model]", file=sys.stderr)
+        print(f"tidegate.model: {error}: pip install 'tidegate[model]'", file=sys.stderr)
         return 1
     return 0
 

@@ -150,7 +150,7 @@ Detectors:
                          {\"image\": \"0000/8-75\", \"boxes\": [[10, 20, 30, 40, \"person\"]]}
                          for the images that --export FOLDER writes, 0000/source.jpg among them
 
-The first two run in Python beside this program: pip install tidegate[onnx], or only tidegate for a
+The first two run in Python beside this program: pip install 'tidegate[onnx]', or only tidegate for a
 callable. --detector none --export FOLDER writes the pictures and measures nothing.
 
 Examples:

@@ -15,7 +15,7 @@ use tidegate_frames::calibrate::{BOXES_MAX, Detection};
 /// Longest line of a detector: a thousand boxes with long labels.
 const LINE_MAX: u64 = 1 << 20;
 /// What must be there, if it is not.
-const CURE: &str = "pip install tidegate[onnx], and name the Python that has it with --python";
+const CURE: &str = "pip install 'tidegate[onnx]', and name the Python that has it with --python";
 
 /// Finds things on images.
 pub trait Detector {
@@ -275,7 +275,7 @@ mod tests {
         );
         assert!(error("nowhere.onnx", "python3").starts_with("--detector nowhere.onnx: "));
         let absent = error("python:a:b", "/nowhere/python");
-        assert!(absent.contains("pip install tidegate[onnx]"), "{absent}");
+        assert!(absent.contains("pip install 'tidegate[onnx]'"), "{absent}");
         let silent = error("python:a:b", "/bin/true");
         assert!(silent.contains("the detector ended (exit status: 0)"), "{silent}");
         let chatty = error("python:a:b", "/bin/echo");

@@ -4,11 +4,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tidegate_mqtt::Version;
+use tidegate_mqtt::client::{Login, connect, welcome};
+use tidegate_mqtt::frame::{Front, front};
+use tidegate_mqtt::publish::{PublishHead, user_properties};
+use tidegate_types::headers::SOURCE_TIME;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{MissedTickBehavior, interval};
-
-use crate::support::headers::SOURCE_TIME;
 
 /// A kind of sensor.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +32,9 @@ pub const ALARMS: Sensor =
 pub const BULK: Sensor =
     Sensor { topic: "plant/bulk", payload: 20_000, every: Duration::from_millis(50) };
 
+/// Longest answer to a CONNECT.
+const ANSWER_MAX: u32 = 64 * 1024;
+
 /// Publishes with QoS 1 until it is aborted or the node ends the connection.
 ///
 /// # Errors
@@ -36,12 +42,7 @@ pub const BULK: Sensor =
 pub async fn publish(node: SocketAddr, sensor: Sensor) -> io::Result<()> {
     let mut stream = TcpStream::connect(node).await?;
     stream.set_nodelay(true)?;
-    stream.write_all(&connect(sensor.topic)).await?;
-    let mut answer = [0; 4];
-    stream.read_exact(&mut answer).await?;
-    if answer[0] != 0x20 || answer[3] != 0 {
-        return Err(io::Error::other(format!("the node refused the sensor: {answer:02x?}")));
-    }
+    log_in(&mut stream, sensor.topic).await?;
     let (mut read, mut write) = stream.into_split();
     let acknowledgements = async {
         // They only have to be taken: the node tells what became of the records.
@@ -69,46 +70,54 @@ pub(super) fn unix_ns() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// CONNECT of MQTT 5: clean start, no keepalive, no properties.
-fn connect(client_id: &str) -> Vec<u8> {
-    let mut body = b"\x00\x04MQTT\x05\x02\x00\x00\x00".to_vec();
-    push_text(&mut body, client_id);
-    packet(0x10, &body)
+/// CONNECT of MQTT 5 (clean start, no keepalive), and its answer.
+async fn log_in(stream: &mut TcpStream, client_id: &str) -> io::Result<()> {
+    let login = Login {
+        version: Version::V5,
+        client_id,
+        user: None,
+        password: None,
+        clean: true,
+        keepalive: 0,
+        session_expiry: 0,
+        receive_maximum: u16::MAX,
+        maximum_packet_size: None,
+    };
+    let mut hello = Vec::new();
+    connect(&mut hello, &login);
+    stream.write_all(&hello).await?;
+    let mut answer = Vec::new();
+    loop {
+        if stream.read_buf(&mut answer).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let Front::Complete(packet) = front(&answer, ANSWER_MAX).map_err(io::Error::other)? else {
+            continue;
+        };
+        let said = welcome(Version::V5, packet.body).map_err(io::Error::other)?;
+        return match (packet.first, said.code) {
+            (0x20, 0) => Ok(()),
+            _ => Err(io::Error::other(format!("the node refused the sensor: {said:?}"))),
+        };
+    }
 }
 
 /// PUBLISH with QoS 1 and the source's time as a user property.
 fn record(topic: &str, id: u16, unix_ns: u64, payload: &[u8]) -> Vec<u8> {
-    let mut properties = vec![0x26];
-    push_text(&mut properties, SOURCE_TIME);
-    push_text(&mut properties, &unix_ns.to_string());
-    let mut body = Vec::with_capacity(payload.len() + 128);
-    push_text(&mut body, topic);
-    body.extend(id.to_be_bytes());
-    body.push(u8::try_from(properties.len()).expect("one short property"));
-    body.extend(properties);
-    body.extend(payload);
-    packet(0x32, &body)
-}
-
-fn push_text(bytes: &mut Vec<u8>, text: &str) {
-    let length = u16::try_from(text.len()).expect("the demo's texts are short");
-    bytes.extend(length.to_be_bytes());
-    bytes.extend(text.as_bytes());
-}
-
-fn packet(first: u8, body: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![first];
-    let mut left = body.len();
-    loop {
-        let digit = (left % 128) as u8;
-        left /= 128;
-        if left == 0 {
-            bytes.push(digit);
-            break;
-        }
-        bytes.push(digit | 0x80);
-    }
-    bytes.extend(body);
+    let time = unix_ns.to_string();
+    let properties = user_properties([(SOURCE_TIME, time.as_str())].into_iter());
+    let head = PublishHead {
+        topic: topic.as_bytes(),
+        qos: 1,
+        id: Some(id),
+        again: false,
+        retain: false,
+        properties: properties.as_deref(),
+        payload: payload.len(),
+    };
+    let mut bytes = Vec::with_capacity(payload.len() + 128);
+    assert!(head.write(&mut bytes, usize::MAX), "the demo's records are short");
+    bytes.extend(payload);
     bytes
 }
 
@@ -120,14 +129,12 @@ mod tests {
 
     #[test]
     fn packets_are_as_the_standard_says() {
-        assert_eq!(connect("a"), b"\x10\x0e\x00\x04MQTT\x05\x02\x00\x00\x00\x00\x01a");
         let record = record("t", 7, 12, b"xy");
         assert_eq!(record[..2], [0x32, 29]);
         assert_eq!(record[2..7], [0, 1, b't', 0, 7]);
         assert_eq!((record[7], record[8]), (21, 0x26));
         assert_eq!(record.len(), 31);
         assert!(record.ends_with(b"\x00\x0212xy"));
-        assert_eq!(packet(0x30, &[0; 321])[..3], [0x30, 0xc1, 0x02]);
     }
 
     #[tokio::test]

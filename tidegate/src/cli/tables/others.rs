@@ -1,9 +1,9 @@
-//! Tables of what not every node has: clients, operators, cameras.
+//! Tables of what not every node has: clients, operators, cameras, a fleet, mirrors.
 
-use super::{Sort, p99};
+use super::{Sort, p99, wrapped};
 use crate::observe::status::broker::ClientView;
 use crate::observe::status::operators::TopicView;
-use crate::observe::status::table::{Cell, Column, Mood, Table, span};
+use crate::observe::status::table::{Cell, Column, Mood, Paint, Table, rate, size, span};
 use crate::observe::status::view::NodeView;
 
 /// A line for each MQTT client; `None` where nobody ever came.
@@ -130,4 +130,82 @@ pub(in crate::cli) fn cameras(view: &NodeView, sort: Sort) -> Option<Table> {
         ]
     });
     Some(Table { columns, rows: rows.collect() })
+}
+
+/// The node's part in its fleet, and a line for each grant; empty where it is part of none.
+pub(in crate::cli) fn fleet(view: &NodeView, width: usize, paint: Paint) -> String {
+    let Some(fleet) = &view.fleet else { return String::new() };
+    let leader = match fleet.has_leader {
+        true => "fleet  an orchestrator leads".to_owned(),
+        false => paint.paint("fleet  no orchestrator leads", Mood::Bad),
+    };
+    let parts = [
+        leader,
+        format!("neighbours up {} of {}", fleet.peers_up, fleet.peers),
+        format!("lent {}", rate(fleet.lent_bytes_per_second as f64)),
+        format!("borrowed {}", rate(fleet.borrowed_bytes_per_second as f64)),
+        format!("sent by neighbours {}", size(fleet.redirected_bytes)),
+        format!("carried for them {}", size(fleet.relayed_bytes)),
+    ];
+    let columns = vec![
+        Column::text("neighbour", 0),
+        Column::text("grant", 0),
+        Column::text("class", 0),
+        Column::number("rate", 0),
+    ];
+    let rows = fleet.grants.iter().map(|grant| {
+        vec![
+            grant.peer.as_str().into(),
+            grant.direction.as_str().into(),
+            grant.class.as_str().into(),
+            rate(grant.bytes_per_second as f64).into(),
+        ]
+    });
+    let grants = Table { columns, rows: rows.collect() };
+    let grants = if grants.rows.is_empty() { String::new() } else { grants.render(width, paint) };
+    wrapped(&parts, width) + &grants
+}
+
+/// A line for the copy of the node's log, and one for each log that it keeps; `None` without mirrors.
+pub(in crate::cli) fn mirrors(view: &NodeView) -> Option<Table> {
+    let mirror = view.mirror.as_ref()?;
+    let columns = vec![
+        Column::text("mirrored log", 0),
+        Column::text("state", 0),
+        Column::number("not copied", 0),
+        Column::number("kept here", 0),
+        Column::number("taken over", 1),
+        Column::text("incarnation", 2),
+    ];
+    let own = mirror.own.iter().map(|own| {
+        let state = match own.is_up {
+            true => Cell::new("copied", Mood::Good),
+            false => Cell::new("mirror away", Mood::Bad),
+        };
+        let behind = own.behind_bytes.map_or_else(|| "-".into(), size);
+        vec![
+            "own".into(),
+            state,
+            behind.into(),
+            "-".into(),
+            "-".into(),
+            view.incarnation.as_str().into(),
+        ]
+    });
+    let kept = mirror.kept.iter().map(|kept| {
+        let state = match (kept.is_inherited, kept.is_connected) {
+            (true, _) => Cell::new("sent from here", Mood::Warn),
+            (_, true) => Cell::new("kept", Mood::Good),
+            (_, false) => Cell::new("node away", Mood::Warn),
+        };
+        vec![
+            kept.node.as_str().into(),
+            state,
+            "-".into(),
+            size(kept.bytes).into(),
+            kept.inherited_records.to_string().into(),
+            kept.incarnation.as_str().into(),
+        ]
+    });
+    Some(Table { columns, rows: own.chain(kept).collect() })
 }

@@ -1,7 +1,9 @@
 //! The tables on terminals of several widths.
 
 use super::*;
+use crate::observe::status::fleet::{FleetView, GrantView};
 use crate::observe::status::links::{LinkView, PathView};
+use crate::observe::status::mirror::{CopyView, KeptView, MirrorView};
 use crate::observe::status::operators::TopicView;
 use crate::observe::status::outputs::OutputView;
 use crate::observe::status::recent::RecentView;
@@ -113,4 +115,39 @@ fn an_output_that_is_down_says_why() {
     assert!(table.contains("down") && table.contains("connection refused"), "{table}");
     let painted = outputs(&node()).render(80, Paint::Colours);
     assert!(painted.contains("\x1b[31mdown\x1b[0m"), "{painted:?}");
+}
+
+#[test]
+fn what_neighbours_carry_and_keep_stands_below_the_outputs() {
+    let grant = GrantView {
+        peer: "gate-8".into(),
+        direction: "borrowed".into(),
+        class: "ls".into(),
+        bytes_per_second: 250_000,
+    };
+    let fleet = FleetView { peers: 2, peers_up: 1, grants: vec![grant], ..Default::default() };
+    let own = Some(CopyView { is_up: false, behind_bytes: None });
+    let kept =
+        KeptView { node: "gate-8".into(), bytes: 2048, is_connected: true, ..Default::default() };
+    let mirror = Some(MirrorView { own, kept: vec![kept] });
+    let view = NodeView { fleet: Some(fleet), mirror, ..node() };
+    let told = summary(&view, 80, Paint::Plain);
+    for words in ["no orchestrator leads", "mirror: away"] {
+        assert!(told.contains(words), "{told}");
+    }
+    assert_eq!(
+        others::fleet(&view, 80, Paint::Plain),
+        "fleet  no orchestrator leads  neighbours up 1 of 2  lent 0 bit/s\n\
+         borrowed 0 bit/s  sent by neighbours 0 B  carried for them 0 B\n\
+         neighbour  grant     class         rate\n\
+         gate-8     borrowed  ls     2.00 Mbit/s\n"
+    );
+    let mirrors = others::mirrors(&view).unwrap().render(80, Paint::Plain);
+    assert!(
+        mirrors.contains("own           mirror away") && mirrors.contains("2 KiB"),
+        "{mirrors}"
+    );
+    assert!(
+        others::fleet(&node(), 80, Paint::Plain).is_empty() && others::mirrors(&node()).is_none()
+    );
 }

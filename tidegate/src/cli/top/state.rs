@@ -18,7 +18,7 @@ pub enum View {
     Streams,
     /// MQTT clients, those for which most waits first
     Clients,
-    /// Outputs with their reason when down, and the paths of links
+    /// Outputs with their reason when down, the paths of links, the fleet, mirrors
     Outputs,
     /// Topics of operators
     Operators,
@@ -48,7 +48,7 @@ late         records past their deadline that wait now
 1 min        residence (arrival to last byte on the wire) over the last minute
 violated     deliveries whose bound passed, since start
 dropped      deliveries given up, by reason, since start
-lost         accepted - confirmed - dropped - held: anything but 0 is a mistake of Tidegate
+lost         accepted - confirmed - dropped - held: anything but 0 is a bug
 failed       input that an operator could not use
 unconfirmed  records sent and not confirmed";
 
@@ -182,7 +182,11 @@ impl State {
             View::Streams => tables::streams(node, sort).render(width, paint),
             View::Clients => one(others::clients(node, sort), "clients"),
             View::Outputs => {
-                tables::outputs(node).render(width, paint) + &after(tables::links(node))
+                let fleet = others::fleet(node, width, paint);
+                tables::outputs(node).render(width, paint)
+                    + &after(tables::links(node))
+                    + &(if fleet.is_empty() { fleet } else { format!("\n{fleet}") })
+                    + &after(others::mirrors(node))
             }
             View::Operators => one(others::operators(node, sort), "operators"),
             View::Cameras => one(others::cameras(node, sort), "cameras"),

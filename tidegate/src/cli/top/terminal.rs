@@ -79,8 +79,7 @@ impl Terminal {
     /// # Errors
     /// The terminal is gone.
     pub(super) fn show(&self, lines: &[String]) -> io::Result<()> {
-        let text: Vec<String> = lines.iter().map(|line| format!("{line}\x1b[K")).collect();
-        write(&format!("\x1b[H{}\x1b[J", text.join("\r\n")))
+        write(&replacing(lines))
     }
 
     /// Keys that were pressed. Cancel-safe.
@@ -107,6 +106,13 @@ impl Drop for Terminal {
         let _ = write(LEAVE);
         let _ = tcsetattr(&self.tty, OptionalActions::Flush, &self.before);
     }
+}
+
+/// Lines in place of those that stand there. Each is cleared before it is written: behind a line that fills its row the
+/// cursor stays on the last character, and clearing would take that away.
+fn replacing(lines: &[String]) -> String {
+    let text: Vec<String> = lines.iter().map(|line| format!("\x1b[2K{line}")).collect();
+    format!("\x1b[H{}", text.join("\r\n"))
 }
 
 fn write(text: &str) -> io::Result<()> {
@@ -145,6 +151,12 @@ fn understood(mut bytes: &[u8]) -> Vec<Key> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_cleared_behind_a_line() {
+        let lines = ["full".to_owned(), String::new()];
+        assert_eq!(replacing(&lines), "\x1b[H\x1b[2Kfull\r\n\x1b[2K");
+    }
 
     #[test]
     fn keys_and_sequences_are_understood() {

@@ -9,8 +9,12 @@ use crate::keys::far_end::FarEnd;
 use crate::keys::secrets::one_password;
 
 /// What one `mqtt_client` must have.
-pub(super) fn client(client: &MqttClientConfig, place: &Place, findings: &mut Findings) {
+pub(in crate::config) fn client(client: &MqttClientConfig, place: &Place, findings: &mut Findings) {
     client.far_end().check("10.0.0.3", place, findings);
+    if client.far_end().url().is_ok_and(|url| url.hosts.len() > 1) {
+        let text = "one host only: what a broker keeps for a client is there alone";
+        findings.error(place.to("url"), text);
+    }
     if client.topics.is_empty() {
         findings.error(place.to("topics"), "nothing would come: give topics = [\"#\"]");
     }
@@ -41,7 +45,7 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
     for (index, input) in config.input.iter().enumerate() {
         let Some(client) = &input.mqtt_client else { continue };
         let place = Place::section("input").to(index).to("mqtt_client");
-        let Some(broker) = broker(client.far_end()) else { continue };
+        let Some(broker) = brokers(client.far_end()).into_iter().next() else { continue };
         let name = (broker.clone(), client.client_id(&node));
         if names.contains(&name) {
             let text = format!(
@@ -71,10 +75,10 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
     }
 }
 
-/// Host and port in one form.
-fn broker(far_end: FarEnd<'_>) -> Option<String> {
-    let url = far_end.url().ok()?;
-    Some(format!("{}:{}", url.host.to_ascii_lowercase(), url.port))
+/// Hosts and ports in one form.
+fn brokers(far_end: FarEnd<'_>) -> Vec<String> {
+    let hosts = far_end.url().map(|url| url.hosts).unwrap_or_default();
+    hosts.iter().map(|host| host.to_string().to_ascii_lowercase()).collect()
 }
 
 /// How a record leaves: the stream that says so, or none, and the output.
@@ -91,8 +95,8 @@ fn returns<'c>(
     own: &str,
 ) -> Option<(String, Way<'c>)> {
     let is_own = |output: &&OutputConfig| {
-        let broker = output.mqtt.as_ref().and_then(|mqtt| broker(mqtt.far_end()));
-        broker.as_deref() == Some(own)
+        let all = output.mqtt.as_ref().map(|mqtt| brokers(mqtt.far_end()));
+        all.is_some_and(|all| all.iter().any(|broker| broker == own))
     };
     let own: Vec<&str> = config.output.iter().filter(is_own).map(OutputConfig::label).collect();
     let goes_back = |topic: &'c str| {

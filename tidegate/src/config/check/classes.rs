@@ -1,19 +1,10 @@
 //! Checks `[[class]]`.
 
-use std::time::Duration;
-
 use tidegate_types::limits::CLASSES_MAX;
 
 use super::{Findings, name_is_good};
 use crate::config::places::Place;
-use crate::config::units::Period;
 use crate::config::{ClassConfig, Config};
-
-fn share(number: Option<f64>, place: Place, findings: &mut Findings) {
-    if number.is_some_and(|number| !(0.0..=1.0).contains(&number)) {
-        findings.error(place, "is a share of the whole: give a number from 0 to 1, such as 0.05");
-    }
-}
 
 pub(super) fn check(config: &Config, findings: &mut Findings) {
     let section = Place::section("class");
@@ -24,7 +15,7 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
     for (index, class) in config.class.iter().enumerate() {
         class_is_good(config, index, class, &section.to(index), findings);
     }
-    let shares = config.class.iter().map(|class| class.min_share.unwrap_or(0.01));
+    let shares = config.class.iter().map(|class| class.min_share);
     if shares.sum::<f64>() > 1.0 + 1e-9 {
         let text = "the min_share of all classes together is more than 1: lower some";
         findings.error(section, text);
@@ -49,10 +40,7 @@ fn class_is_good(
     let above = before.last().and_then(|class| class.latency);
     match (class.latency, above) {
         (None, _) => findings.error(place.clone(), "no latency: give latency = \"50ms\""),
-        (Some(Period(Duration::ZERO)), _) => {
-            findings.error(place.to("latency"), "no record is that fast: give at least \"1ms\"");
-        }
-        (Some(own), Some(above)) if own <= above => {
+        (Some(own), Some(above)) if own <= above && !own.0.is_zero() => {
             let text = format!(
                 "{own} is not larger than the {above} of the class above: list the most urgent class \
                  first"
@@ -60,10 +48,5 @@ fn class_is_good(
             findings.error(place.to("latency"), text);
         }
         _ => {}
-    }
-    share(class.min_share, place.to("min_share"), findings);
-    share(class.late_share, place.to("late_share"), findings);
-    if class.cap.is_some_and(|cap| cap.0.is_zero()) {
-        findings.error(place.to("cap"), "nothing could ever be sent: give a rate, or leave it out");
     }
 }

@@ -4,7 +4,6 @@ use tidegate_types::limits::CLASSES_MAX;
 
 use super::{Findings, name_is_good};
 use crate::config::Config;
-use crate::config::fleet::PLACES_MAX;
 use crate::config::places::Place;
 use crate::keys::both_ends;
 use crate::keys::url::host_and_port;
@@ -55,9 +54,6 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
             findings.error(place.clone(), text);
         }
         None => {}
-    }
-    if fleet.places.is_some_and(|places| places > PLACES_MAX) {
-        findings.error(place.to("places"), format!("at most {PLACES_MAX}"));
     }
     for (index, peer) in fleet.peer.iter().enumerate() {
         let place = place.to("peer").to(index);

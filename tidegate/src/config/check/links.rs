@@ -11,7 +11,7 @@ use crate::keys::both_ends;
 const WINDOW_MIN: Size = Size::from_kib(128);
 
 /// The listening end.
-pub(super) fn listener(link: &LinkInputConfig, place: &Place, findings: &mut Findings) {
+pub(in crate::config) fn listener(link: &LinkInputConfig, place: &Place, findings: &mut Findings) {
     if link.listen.as_ref().is_none_or(|listen| listen.0.is_empty()) {
         let text = "no address to listen on: give listen = [\"0.0.0.0:7443\", \"[::]:7443\"]";
         findings.error(place.clone(), text);

@@ -1,15 +1,13 @@
 //! Mistakes in `[log]`, and streams that want a log where there is none.
 
 use tidegate_types::limits::LOG_SEGMENT_MAX;
-use tidegate_types::units::Size;
 
 use super::{Findings, Place};
-use crate::config::units::ByteSize;
 use crate::config::{Accept, Config, LogConfig};
 
 pub(super) fn check(config: &Config, findings: &mut Findings) {
     let section = Place::section("log");
-    let LogConfig { directory, bound, segment, commit_max, key_file, key_env, .. } = &config.log;
+    let LogConfig { directory, bound, segment, key_file, key_env, .. } = &config.log;
     if directory.is_none() {
         if config.log != LogConfig::default() {
             findings.error(section, "no directory: name the folder of the log, or leave [log] out");
@@ -23,15 +21,7 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
         }
         return;
     }
-    if *commit_max == 0 {
-        findings.error(section.to("commit_max"), "nothing could be written: give at least 1");
-    }
-    if segment.0 < Size::from_kib(64) {
-        findings.error(section.to("segment"), "less than a log can work with: give at least 64KiB");
-    } else if segment.0 > LOG_SEGMENT_MAX {
-        let text = format!("more than the {} that a segment can have", ByteSize(LOG_SEGMENT_MAX));
-        findings.error(section.to("segment"), text);
-    } else if bound.0.0 / 4 < segment.0.0 {
+    if segment.0 <= LOG_SEGMENT_MAX && bound.0.0 / 4 < segment.0.0 {
         let text = format!("less than four segments of {segment}: raise bound or lower segment");
         findings.error(section.to("bound"), text);
     }

@@ -10,14 +10,7 @@ use crate::config::operators::{
 };
 use crate::config::places::Place;
 
-/// Threads that a pool may have.
-const THREADS_MAX: u32 = 256;
-
 pub(super) fn check(config: &Config, findings: &mut Findings) {
-    if config.node.pool_threads.is_some_and(|threads| threads == 0 || threads > THREADS_MAX) {
-        let place = Place::section("node").to("pool_threads");
-        findings.error(place, format!("give 1 to {THREADS_MAX}, or leave it out"));
-    }
     let section = Place::section("operator");
     if config.operator.len() > OPERATORS_MAX {
         let text = format!("{} operators: at most {OPERATORS_MAX}", config.operator.len());
@@ -71,19 +64,8 @@ fn way(operator: &OperatorConfig, place: &Place, findings: &mut Findings) -> Way
 }
 
 fn numbers(operator: &OperatorConfig, place: &Place, findings: &mut Findings) {
-    if operator.key == Some(0) {
-        findings.error(place.to("key"), "levels of a topic count from 1");
-    }
     if operator.key.is_some() && operator.order == OperatorOrder::Serial {
         findings.error(place.to("key"), "order = \"serial\" has no key: keep one of the two");
-    }
-    for (key, number) in [("queue", operator.queue), ("keys", operator.keys)] {
-        if number == 0 {
-            findings.error(place.to(key), "give at least 1");
-        }
-    }
-    if operator.bound.is_some_and(|bound| bound.0.is_zero()) {
-        findings.error(place.to("bound"), "no result is there at once: give at least \"1ms\"");
     }
 }
 

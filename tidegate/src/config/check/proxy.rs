@@ -2,8 +2,6 @@
 
 use std::net::SocketAddr;
 
-use tidegate_types::units::Size;
-
 use super::{Findings, name_is_good};
 use crate::config::nearest::suggest;
 use crate::config::network::address;
@@ -12,9 +10,6 @@ use crate::config::{
     Config, FarTlsConfig, ListenMode, ORIGINAL, ProxyListenerConfig, RouteConfig, ScriptConfig,
     UpstreamConfig, WhenDown,
 };
-
-/// Largest part of a body that may be held: more is better streamed.
-const MESSAGE_MAX: Size = Size(64 << 20);
 
 pub(super) fn check(config: &Config, findings: &mut Findings) {
     let proxy = &config.proxy;
@@ -74,19 +69,6 @@ fn upstream_is_good(upstream: &UpstreamConfig, place: &Place, findings: &mut Fin
             findings.error(place.to("to").to(index), text);
         }
     }
-    if upstream.cap().is_some_and(|rate| rate.is_zero()) {
-        findings.error(place.to("rate"), "nothing could be sent: give a rate, or leave it out");
-    }
-    if upstream.in_flight == 0 {
-        findings.error(place.to("in_flight"), "nothing could be sent: give at least 1");
-    }
-    for (key, period) in
-        [("connect_timeout", upstream.connect_timeout), ("idle_timeout", upstream.idle_timeout)]
-    {
-        if period.0.is_zero() {
-            findings.error(place.to(key), "nothing is that fast: give at least \"10ms\"");
-        }
-    }
     if let Some(tls) = &upstream.tls {
         far_end(tls, &place.to("tls"), findings);
     }
@@ -94,11 +76,6 @@ fn upstream_is_good(upstream: &UpstreamConfig, place: &Place, findings: &mut Fin
         let place = place.to("health");
         if health.path.as_ref().is_some_and(|path| !path.starts_with('/')) {
             findings.error(place.to("path"), "a path begins with /, as in \"/healthz\"");
-        }
-        for (key, period) in [("every", health.every), ("timeout", health.timeout)] {
-            if period.0.is_zero() {
-                findings.error(place.to(key), "too short: give at least \"100ms\"");
-            }
         }
     }
 }
@@ -133,24 +110,6 @@ fn listener_is_good(listener: &ProxyListenerConfig, place: &Place, findings: &mu
             "everybody who reaches it is served, in the clear: give tls, or listen on loopback";
         findings.warning(place.to("listen"), text);
     }
-    if listener.rate.is_some_and(|rate| rate.0.is_zero()) {
-        findings.error(place.to("rate"), "nothing could be answered: give a rate, or leave it out");
-    }
-    for (key, period) in [
-        ("header_timeout", listener.header_timeout),
-        ("keep_alive", listener.keep_alive),
-        ("body_timeout", listener.body_timeout),
-        ("write_timeout", listener.write_timeout),
-        ("tunnel_timeout", listener.tunnel_timeout),
-        ("ping", listener.ping),
-    ] {
-        if period.0.is_zero() {
-            findings.error(place.to(key), "no client is that fast: give at least \"1s\"");
-        }
-    }
-    if listener.streams == 0 {
-        findings.error(place.to("streams"), "nothing could be asked: give at least 1");
-    }
 }
 
 fn route_is_good(config: &Config, route: &RouteConfig, place: &Place, findings: &mut Findings) {
@@ -181,24 +140,11 @@ fn route_is_good(config: &Config, route: &RouteConfig, place: &Place, findings: 
     if route.path.as_ref().is_some_and(|path| !path.starts_with('/')) {
         findings.error(place.to("path"), "a path begins with /, as in \"/api/\"");
     }
-    if route.message_max.0 > MESSAGE_MAX {
-        findings.error(place.to("message_max"), "a message of more than 64MiB: let it stream");
-    }
-    if route.waiting == 0 {
-        findings.error(place.to("waiting"), "no message could come: give at least 1");
-    }
-    if route.timeout.0.is_zero() || route.wait.0.is_zero() {
-        let key = if route.wait.0.is_zero() { "wait" } else { "timeout" };
-        findings.error(place.to(key), "nothing is that fast: give at least \"10ms\"");
-    }
     for (index, upgrade) in route.upgrades.iter().enumerate() {
         if upgrade.eq_ignore_ascii_case("h2c") {
             let text = "after h2c a client asks for anything, and no route sees it: take it out";
             findings.error(place.to("upgrades").to(index), text);
         }
-    }
-    if !matches!(route.dropped, 200..=599) {
-        findings.error(place.to("dropped"), "is no status of an answer: give 503, 429 or 204");
     }
     if !route.queue && (route.script.is_some() || route.down == WhenDown::Wait) {
         let text =
@@ -264,7 +210,7 @@ mod tests {
             ("waiting = 0", "give at least 1"),
             ("wait = \"0s\"", "nothing is that fast"),
             ("queue = false\nscript = \"s\"", "nothing waits"),
-            ("message_max = \"1GiB\"", "let it stream"),
+            ("message_max = \"1GiB\"", "should stream"),
             ("upgrades = [\"websocket\", \"h2c\"]", "no route sees it"),
         ] {
             let told = told(&format!("{BASE}{UPSTREAM}[[proxy.route]]\n{more}\n"));

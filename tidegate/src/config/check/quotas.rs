@@ -12,7 +12,7 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
     let mut everybody = None;
     for (index, quota) in config.quota.iter().enumerate() {
         let place = Place::section("quota").to(index);
-        let QuotaConfig { user, connections, streams, session_expiry, log, .. } = quota;
+        let QuotaConfig { user, session_expiry, log, .. } = quota;
         if let Some(earlier) = everybody {
             let text = format!(
                 "never used: quota {earlier} has no user and so holds for everybody; put it last"
@@ -24,14 +24,6 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
         if *quota == (QuotaConfig { user: user.clone(), ..QuotaConfig::default() }) {
             findings
                 .warning(place.clone(), "it bounds nothing: give connections = 10, for example");
-        }
-        if *connections == Some(0) {
-            let text =
-                "nobody could connect: give at least 1, or take the user out of the file of users";
-            findings.error(place.to("connections"), text);
-        }
-        if *streams == Some(0) {
-            findings.error(place.to("streams"), "nothing could be published: give at least 1");
         }
         if session_expiry.is_some_and(|time| time.0.subsec_nanos() > 0) {
             findings.error(place.to("session_expiry"), "clients are told whole seconds");

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tidegate_types::units::Size;
-
 use super::proxy::far_end;
 use super::{Findings, name_is_good};
 use crate::config::nearest::suggest;
@@ -12,12 +10,8 @@ use crate::config::{Config, ScriptConfig};
 use crate::script::endpoint::Endpoint;
 use crate::script::{ENDPOINTS_MAX, SCRIPTS_MAX};
 
-/// Longest time of a call: others wait meanwhile.
-const TIME_MAX: Duration = Duration::from_millis(100);
 /// A call that may take longer than this delays other streams by more than they are promised.
 const TIME_GOOD: Duration = Duration::from_millis(4);
-/// What the library alone needs, and room to work.
-const MEMORY_MIN: Size = Size(1 << 20);
 
 pub(super) fn check(config: &Config, findings: &mut Findings) {
     let section = Place::section("script");
@@ -59,18 +53,9 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
 
 fn bounds(script: &ScriptConfig, place: &Place, findings: &mut Findings) {
     let time = script.time.0;
-    if time.is_zero() || time > TIME_MAX {
-        let text = "nothing else is sent while a script runs: give 1us to 100ms";
-        findings.error(place.to("time"), text);
-    } else if time > TIME_GOOD {
+    if time > TIME_GOOD {
         let text = "other streams wait as long at each call: 1ms is enough for hundreds of records";
         findings.warning(place.to("time"), text);
-    }
-    if script.memory.0 < MEMORY_MIN {
-        findings.error(place.to("memory"), "too little for any script: give at least 1MiB");
-    }
-    if script.timeout.0.is_zero() {
-        findings.error(place.to("timeout"), "no endpoint is that fast: give at least \"10ms\"");
     }
 }
 

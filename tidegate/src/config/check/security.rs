@@ -14,7 +14,7 @@ const ALLOW_MAX: usize = 256;
 const KEEPALIVES: std::ops::RangeInclusive<u64> = 1..=65_535;
 
 /// An MQTT listener at `place`.
-pub(super) fn listener(mqtt: &MqttInputConfig, place: &Place, findings: &mut Findings) {
+pub(in crate::config) fn listener(mqtt: &MqttInputConfig, place: &Place, findings: &mut Findings) {
     if let Some(tls) = &mqtt.tls
         && tls.files().is_none()
     {
@@ -26,15 +26,6 @@ pub(super) fn listener(mqtt: &MqttInputConfig, place: &Place, findings: &mut Fin
     if mqtt.keepalive_max.is_some_and(|most| !KEEPALIVES.contains(&most.0.as_secs())) {
         let text = "a keepalive has at least \"1s\" and at most \"65535s\"";
         findings.error(place.to("keepalive_max"), text);
-    }
-    for (key, given) in [
-        ("connect_timeout", mqtt.connect_timeout),
-        ("packet_timeout", mqtt.packet_timeout),
-        ("write_timeout", mqtt.write_timeout),
-    ] {
-        if given.is_some_and(|given| given.0.is_zero()) {
-            findings.error(place.to(key), "nothing is that fast: give at least \"1s\"");
-        }
     }
     let Some(allow) = &mqtt.allow else { return };
     let section = place.to("allow");

@@ -1,7 +1,5 @@
 //! The `[[stream]]` tables: filters, names they lead to, and streams that another one hides.
 
-use std::time::Duration;
-
 use tidegate_types::class::default_classes;
 use tidegate_types::limits::RULES_MAX;
 use tidegate_types::topic::Filter;
@@ -10,7 +8,6 @@ use tidegate_types::units::Size;
 use super::{Findings, name_is_good};
 use crate::config::nearest::suggest;
 use crate::config::places::Place;
-use crate::config::units::Period;
 use crate::config::{Accept, Config, Full, StreamConfig};
 
 pub(super) fn check(config: &Config, findings: &mut Findings) {
@@ -64,12 +61,6 @@ fn label(above: &[StreamConfig], stream: &StreamConfig, place: &Place, findings:
 }
 
 fn promise(config: &Config, stream: &StreamConfig, place: &Place, findings: &mut Findings) {
-    if stream.latency == Some(Period(Duration::ZERO)) {
-        findings.error(place.to("latency"), "no record is that fast: give at least \"1ms\"");
-    }
-    if stream.ttl == Some(Period(Duration::ZERO)) {
-        findings.error(place.to("ttl"), "every record would be dropped: give a duration, or none");
-    }
     let Some(class) = &stream.class else { return };
     if stream.latency.is_some() {
         findings.error(place.to("class"), "latency is given too: keep one of the two");
@@ -107,9 +98,7 @@ fn destinations(config: &Config, stream: &StreamConfig, place: &Place, findings:
 fn bounds(config: &Config, stream: &StreamConfig, place: &Place, findings: &mut Findings) {
     let default = StreamConfig::default();
     let memory = stream.memory.0;
-    if memory == Size::ZERO {
-        findings.error(place.to("memory"), "no record fits: give at least 1KiB");
-    } else if memory != default.memory.0 && memory > config.limits.memory.0 {
+    if memory != default.memory.0 && memory > config.limits.memory.0 {
         let text = format!(
             "more than the {} of limits.memory: the whole node's bound comes first",
             config.limits.memory

@@ -8,48 +8,50 @@ use serde::Deserialize;
 use tidegate_types::units::Size;
 
 use crate::config::units::{ByteSize, Period};
+use crate::keys::table::{choices, keys};
+use crate::keys::values::{Shape, quoted, values};
 use crate::script::vm::Limits;
 
-/// One step.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StepConfig {
-    /// Reads the payload.
-    Parse(FormatConfig),
-    /// Writes the payload.
-    Write(FormatConfig),
-    /// Lets pass what is within a range.
-    Range(RangeConfig),
-    /// Lets pass who is in a set, or who was not seen before.
-    Bloom(BloomConfig),
-    /// Fills what is missing.
-    Interpolate(InterpolateConfig),
-    /// Adds what a table knows.
-    Join(JoinConfig),
-    /// Adds what is always the same.
-    Annotate(BTreeMap<String, StepValue>),
-    /// One row for many.
-    Window(WindowConfig),
-    /// Smooths a field.
-    Kalman(KalmanConfig),
-    /// Foretells a field.
-    Regression(RegressionConfig),
-    /// A linear model.
-    Linear(LinearConfig),
-    /// A decision tree.
-    Tree(TreeConfig),
-    /// Averages of blocks.
-    BlockAverage(BlockConfig),
-    /// How far a prediction is off.
-    Error(ErrorConfig),
-    /// Says less of people.
-    Anonymise(AnonymiseConfig),
-    /// A script.
-    Luau(LuauConfig),
-    /// A process.
-    Process(ProcessConfig),
-    /// A measuring tool: time on a processor.
-    Spin(Period),
+choices! {
+    /// One step.
+    pub enum StepConfig {
+        /// Reads the payload.
+        Parse(FormatConfig) = "parse",
+        /// Writes the payload.
+        Write(FormatConfig) = "write",
+        /// Lets pass what is within a range.
+        Range(RangeConfig) = "range",
+        /// Lets pass who is in a set, or who was not seen before.
+        Bloom(BloomConfig) = "bloom",
+        /// Fills what is missing.
+        Interpolate(InterpolateConfig) = "interpolate",
+        /// Adds what a table knows.
+        Join(JoinConfig) = "join",
+        /// Adds what is always the same.
+        Annotate(BTreeMap<String, StepValue>) = "annotate",
+        /// One row for many.
+        Window(WindowConfig) = "window",
+        /// Smooths a field.
+        Kalman(KalmanConfig) = "kalman",
+        /// Foretells a field.
+        Regression(RegressionConfig) = "regression",
+        /// A linear model.
+        Linear(LinearConfig) = "linear",
+        /// A decision tree.
+        Tree(TreeConfig) = "tree",
+        /// Averages of blocks.
+        BlockAverage(BlockConfig) = "block-average",
+        /// How far a prediction is off.
+        Error(ErrorConfig) = "error",
+        /// Says less of people.
+        Anonymise(AnonymiseConfig) = "anonymise",
+        /// A script.
+        Luau(LuauConfig) = "luau",
+        /// A process.
+        Process(ProcessConfig) = "process",
+        /// A measuring tool: time on a processor.
+        Spin(Period) = "spin",
+    }
 }
 
 impl StepConfig {
@@ -85,31 +87,26 @@ impl StepConfig {
     }
 }
 
-/// How rows stand in a payload.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FormatConfig {
-    /// One object, or a list.
-    Json,
-    /// RFC 8428, or the older form.
-    Senml,
+choices! {
+    /// How rows stand in a payload.
+    pub enum FormatConfig {
+        /// One object, or a list.
+        Json = "json",
+        /// RFC 8428, or the older form.
+        Senml = "senml",
+        /// Lines.
+        Csv(CsvConfig) = "csv",
+    }
+}
+
+keys! {
     /// Lines.
-    Csv(CsvConfig),
-}
-
-/// Lines.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CsvConfig {
-    /// Names of the fields.
-    pub columns: Vec<String>,
-    /// Between them.
-    #[serde(default = "comma")]
-    pub separator: char,
-}
-
-fn comma() -> char {
-    ','
+    pub struct CsvConfig whole {
+        /// Names of the fields.
+        pub columns: Vec<String>,
+        /// Between them.
+        pub separator: char = ',',
+    }
 }
 
 /// A value of `annotate`.
@@ -124,242 +121,222 @@ pub enum StepValue {
     Text(String),
 }
 
-/// `range`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RangeConfig {
-    /// The field.
-    pub field: String,
-    /// At least.
-    pub min: Option<f64>,
-    /// At most.
-    pub max: Option<f64>,
+values! {
+    StepValue: Shape::Any(&["boolean", "number", "string"]), |value| match value {
+        StepValue::Flag(flag) => flag.to_string(),
+        StepValue::Number(number) => format!("{number:?}"),
+        StepValue::Text(text) => quoted(text),
+    };
 }
 
-/// `bloom`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BloomConfig {
-    /// The field.
-    pub field: String,
-    /// Members, one a line: only they pass.
-    pub file: Option<PathBuf>,
-    /// In place of it: what was among so many values before does not pass.
-    pub repeats: Option<u64>,
-    /// Part of those that it takes for members wrongly.
-    #[serde(default = "one_percent")]
-    pub false_positives: f64,
+keys! {
+    /// `range`.
+    pub struct RangeConfig whole {
+        /// The field.
+        pub field: String,
+        /// At least.
+        pub min: Option<f64>,
+        /// At most.
+        pub max: Option<f64>,
+    }
 }
 
-fn one_percent() -> f64 {
-    0.01
+keys! {
+    /// `bloom`.
+    pub struct BloomConfig whole {
+        /// The field.
+        pub field: String,
+        /// Members, one a line: only they pass.
+        pub file: Option<PathBuf>,
+        /// In place of it: what was among so many values before does not pass.
+        pub repeats: Option<u64>,
+        /// Part of those that it takes for members wrongly.
+        pub false_positives: f64 = 0.01,
+    }
 }
 
-/// `interpolate`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct InterpolateConfig {
-    /// The field.
-    pub field: String,
-    /// Of how many values the mean is.
-    pub window: u32,
-    /// Rows with one value of this field belong together.
-    pub by: Option<String>,
+keys! {
+    /// `interpolate`.
+    pub struct InterpolateConfig whole {
+        /// The field.
+        pub field: String,
+        /// Of how many values the mean is.
+        pub window: u32,
+        /// Rows with one value of this field belong together.
+        pub by: Option<String>,
+    }
 }
 
-/// `join`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct JoinConfig {
-    /// The field with the key.
-    pub field: String,
-    /// The table: CSV, its first line names the columns.
-    pub table: PathBuf,
-    /// The column with the keys.
-    pub column: String,
-    /// Columns to add; all if left out.
-    #[serde(default)]
-    pub add: Vec<String>,
-    /// Whether rows end here that the table does not know.
-    #[serde(default)]
-    pub drop_unknown: bool,
+keys! {
+    /// `join`.
+    pub struct JoinConfig whole {
+        /// The field with the key.
+        pub field: String,
+        /// The table: CSV, its first line names the columns.
+        pub table: PathBuf,
+        /// The column with the keys.
+        pub column: String,
+        /// Columns to add; all if left out.
+        pub add: Vec<String> = Vec::new(),
+        /// Whether rows end here that the table does not know.
+        pub drop_unknown: bool = false,
+    }
 }
 
-/// `of` of a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum WindowOf {
-    /// Sum.
-    Sum,
-    /// Mean.
-    Avg,
-    /// Smallest.
-    Min,
-    /// Largest.
-    Max,
-    /// Rows.
-    Count,
-    /// Different values.
-    Distinct,
-    /// Sum of squares of how often each value came.
-    SecondMoment,
+choices! {
+    /// `of` of a window.
+    pub enum WindowOf: Copy, Eq {
+        /// Sum.
+        Sum = "sum",
+        /// Mean.
+        Avg = "avg",
+        /// Smallest.
+        Min = "min",
+        /// Largest.
+        Max = "max",
+        /// Rows.
+        Count = "count",
+        /// Different values.
+        Distinct = "distinct",
+        /// Sum of squares of how often each value came.
+        SecondMoment = "second-moment",
+    }
 }
 
-/// `window`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WindowConfig {
-    /// The field.
-    pub field: String,
-    /// What of it.
-    pub of: WindowOf,
-    /// Rows of a window.
-    pub rows: Option<u64>,
-    /// Its time, in place of rows.
-    pub span: Option<Period>,
-    /// Where the result goes; the field itself if left out.
-    pub into: Option<String>,
-    /// Rows with one value of this field belong together.
-    pub by: Option<String>,
+keys! {
+    /// `window`.
+    pub struct WindowConfig whole {
+        /// The field.
+        pub field: String,
+        /// What of it.
+        pub of: WindowOf,
+        /// Rows of a window.
+        pub rows: Option<u64>,
+        /// Its time, in place of rows.
+        pub span: Option<Period>,
+        /// Where the result goes; the field itself if left out.
+        pub into: Option<String>,
+        /// Rows with one value of this field belong together.
+        pub by: Option<String>,
+    }
 }
 
-/// `kalman`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct KalmanConfig {
-    /// The field.
-    pub field: String,
-    /// Where the estimate goes; the field itself if left out.
-    pub into: Option<String>,
-    /// Variance from one value to the next.
-    pub drift: f64,
-    /// Variance of a measurement.
-    pub noise: f64,
-    /// Rows with one value of this field belong together.
-    pub by: Option<String>,
+keys! {
+    /// `kalman`.
+    pub struct KalmanConfig whole {
+        /// The field.
+        pub field: String,
+        /// Where the estimate goes; the field itself if left out.
+        pub into: Option<String>,
+        /// Variance from one value to the next.
+        pub drift: f64,
+        /// Variance of a measurement.
+        pub noise: f64,
+        /// Rows with one value of this field belong together.
+        pub by: Option<String>,
+    }
 }
 
-/// `regression`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RegressionConfig {
-    /// The field.
-    pub field: String,
-    /// Where what is foretold goes; the field itself if left out.
-    pub into: Option<String>,
-    /// Values that the line goes through.
-    pub window: u32,
-    /// How many steps ahead.
-    #[serde(default = "one")]
-    pub ahead: f64,
-    /// Rows with one value of this field belong together.
-    pub by: Option<String>,
+keys! {
+    /// `regression`.
+    pub struct RegressionConfig whole {
+        /// The field.
+        pub field: String,
+        /// Where what is foretold goes; the field itself if left out.
+        pub into: Option<String>,
+        /// Values that the line goes through.
+        pub window: u32,
+        /// How many steps ahead.
+        pub ahead: f64 = 1.0,
+        /// Rows with one value of this field belong together.
+        pub by: Option<String>,
+    }
 }
 
-fn one() -> f64 {
-    1.0
+keys! {
+    /// `linear`.
+    pub struct LinearConfig whole {
+        /// Value where all fields are 0.
+        pub intercept: f64 = 0.0,
+        /// What one of each field adds.
+        pub weights: BTreeMap<String, f64>,
+        /// Where the value goes.
+        pub into: String,
+    }
 }
 
-/// `linear`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LinearConfig {
-    /// Value where all fields are 0.
-    #[serde(default)]
-    pub intercept: f64,
-    /// What one of each field adds.
-    pub weights: BTreeMap<String, f64>,
-    /// Where the value goes.
-    pub into: String,
+keys! {
+    /// `tree`.
+    pub struct TreeConfig whole {
+        /// The tree, as JSON.
+        pub file: PathBuf,
+        /// Where its leaf goes.
+        pub into: String,
+    }
 }
 
-/// `tree`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TreeConfig {
-    /// The tree, as JSON.
-    pub file: PathBuf,
-    /// Where its leaf goes.
-    pub into: String,
+keys! {
+    /// `block-average`.
+    pub struct BlockConfig whole {
+        /// The field.
+        pub field: String,
+        /// Rows of a block.
+        pub rows: u64,
+        /// Where the mean goes; the field itself if left out.
+        pub into: Option<String>,
+        /// Rows with one value of this field belong together.
+        pub by: Option<String>,
+    }
 }
 
-/// `block-average`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BlockConfig {
-    /// The field.
-    pub field: String,
-    /// Rows of a block.
-    pub rows: u64,
-    /// Where the mean goes; the field itself if left out.
-    pub into: Option<String>,
-    /// Rows with one value of this field belong together.
-    pub by: Option<String>,
+keys! {
+    /// `error`.
+    pub struct ErrorConfig whole {
+        /// What was measured.
+        pub field: String,
+        /// What was predicted.
+        pub predicted: String,
+        /// What the difference is measured by.
+        pub average: String,
+        /// Where the error goes.
+        pub into: String,
+    }
 }
 
-/// `error`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ErrorConfig {
-    /// What was measured.
-    pub field: String,
-    /// What was predicted.
-    pub predicted: String,
-    /// What the difference is measured by.
-    pub average: String,
-    /// Where the error goes.
-    pub into: String,
+keys! {
+    /// `anonymise`.
+    pub struct AnonymiseConfig {
+        /// Fields that go.
+        pub drop: Vec<String> = Vec::new(),
+        /// Fields of which a keyed hash takes the place.
+        pub hash: Vec<String> = Vec::new(),
+        /// File with the key.
+        pub key_file: Option<PathBuf>,
+        /// Variable with it.
+        pub key_env: Option<String>,
+        /// Fields that are rounded down, and to what.
+        pub coarsen: BTreeMap<String, f64> = BTreeMap::new(),
+    }
 }
 
-/// `anonymise`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct AnonymiseConfig {
-    /// Fields that go.
-    pub drop: Vec<String>,
-    /// Fields of which a keyed hash takes the place.
-    pub hash: Vec<String>,
-    /// File with the key.
-    pub key_file: Option<PathBuf>,
-    /// Variable with it.
-    pub key_env: Option<String>,
-    /// Fields that are rounded down, and to what.
-    pub coarsen: BTreeMap<String, f64>,
+keys! {
+    /// `luau`.
+    pub struct LuauConfig whole {
+        /// Its text.
+        pub file: PathBuf,
+        /// Bound on the time of one call.
+        pub time: Period = Period(Limits::default().time),
+        /// Bound on what it holds.
+        pub memory: ByteSize = ByteSize(Size(Limits::default().memory as u64)),
+    }
 }
 
-/// `luau`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LuauConfig {
-    /// Its text.
-    pub file: PathBuf,
-    /// Bound on the time of one call.
-    #[serde(default = "call_time")]
-    pub time: Period,
-    /// Bound on what it holds.
-    #[serde(default = "call_memory")]
-    pub memory: ByteSize,
-}
-
-fn call_time() -> Period {
-    Period(Limits::default().time)
-}
-
-fn call_memory() -> ByteSize {
-    ByteSize(Size(Limits::default().memory as u64))
-}
-
-/// `process`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ProcessConfig {
-    /// Program and arguments.
-    pub command: Vec<String>,
-    /// How long an answer may take.
-    #[serde(default = "answer_time")]
-    pub timeout: Period,
-}
-
-fn answer_time() -> Period {
-    Period(Duration::from_secs(1))
+keys! {
+    /// `process`.
+    pub struct ProcessConfig whole {
+        /// Program and arguments.
+        pub command: Vec<String>,
+        /// How long an answer may take.
+        pub timeout: Period = Period(Duration::from_secs(1)),
+    }
 }

@@ -1,16 +1,10 @@
 //! Tests of the reference.
 
-use serde::Deserialize;
-use serde::de::value::MapDeserializer;
-use serde::de::{Deserializer, IntoDeserializer, Visitor};
-
 use super::super::{
-    AllowConfig, ClassConfig, GroupConfig, HttpConfig, InputConfig, LimitsConfig, LinkInputConfig,
-    MqttClientConfig, MqttInputConfig, OperatorConfig, OutputConfig, PlacedConfig,
-    ProxyListenerConfig, QuotaConfig, ReplayConfig, RouteConfig, ScriptConfig, TlsConfig,
-    UpstreamConfig, read,
+    LinkInputConfig, MqttInputConfig, OperatorConfig, OutputConfig, ScriptConfig, read,
 };
 use super::*;
+use crate::keys::key::Reload;
 use crate::output::kind::OutputKind;
 
 #[test]
@@ -23,16 +17,7 @@ fn the_reference_is_a_right_configuration() {
 
 #[test]
 fn the_printed_file_means_what_an_empty_one_means() {
-    let mut empty = read("").config;
-    // Times of a listener are known by what is left out, too.
-    for mqtt in empty.input.iter_mut().filter_map(|input| input.mqtt.as_mut()) {
-        mqtt.session_expiry = Some(mqtt.session_expiry());
-        mqtt.connect_timeout = Some(mqtt.connect_timeout());
-        mqtt.idle_timeout = Some(mqtt.idle_timeout());
-        mqtt.packet_timeout = Some(mqtt.packet_timeout());
-        mqtt.write_timeout = Some(mqtt.write_timeout());
-    }
-    assert_eq!(read(&render()).config, empty);
+    assert_eq!(read(&render()).config, read("").config);
 }
 
 #[test]
@@ -47,122 +32,88 @@ fn every_sample_comes_into_force_without_its_mark() {
     assert!(samples.len() > 100 && samples.iter().all(is_toml), "{samples:#?}");
 }
 
-/// What the derived code of a struct says about itself: the names of its fields.
-#[derive(Default)]
-struct Fields(Vec<&'static str>);
-
-impl<'de> Deserializer<'de> for &mut Fields {
-    type Error = serde::de::value::Error;
-
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _name: &'static str,
-        fields: &'static [&'static str],
-        _visitor: V,
-    ) -> Result<V::Value, Self::Error> {
-        self.0 = fields.to_vec();
-        Err(serde::de::Error::custom("only the names are wanted"))
-    }
-
-    fn deserialize_any<V: Visitor<'de>>(self, _visitor: V) -> Result<V::Value, Self::Error> {
-        Err(serde::de::Error::custom("not a struct"))
-    }
-
-    serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
-        unit unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
-    }
+/// Names of the keys of a table.
+fn fields<T: Table>() -> Vec<&'static str> {
+    T::keys().into_iter().map(|key| key.name).collect()
 }
 
-fn fields<T: serde::de::DeserializeOwned>() -> Vec<&'static str> {
-    let mut fields = Fields::default();
-    assert!(T::deserialize(&mut fields).is_err());
-    fields.0
+/// The kinds of output.
+fn kinds() -> Vec<Key> {
+    let keys = OutputConfig::keys().into_iter();
+    keys.filter(|key| key.shape().table().is_some()).collect()
 }
 
-/// The keys of a kind of output: what an `[[output]]` asks for as the value of the kind's own key.
-fn fields_of_output(kind: &'static str) -> Vec<&'static str> {
-    let mut fields = Fields::default();
-    let table = std::iter::once((kind, Value(&mut fields)));
-    assert!(OutputConfig::deserialize(MapDeserializer::new(table)).is_err());
-    fields.0
+/// Names of the keys of a kind of output.
+fn fields_of_output(kind: &str) -> Vec<&'static str> {
+    let kind = kinds().into_iter().find(|key| key.name == kind).unwrap();
+    kind.shape().table().unwrap().into_iter().map(|key| key.name).collect()
 }
 
-/// A value that wants to know of which fields it should be.
-struct Value<'f>(&'f mut Fields);
-
-impl<'de> IntoDeserializer<'de> for Value<'_> {
-    type Deserializer = Self;
-
-    fn into_deserializer(self) -> Self {
-        self
+/// Every key in a table and in the tables in it, by its way from the section.
+fn walk(
+    before: &str,
+    keys: &[Key],
+    reload: Option<Reload>,
+    see: &mut dyn FnMut(&str, &Key, Option<Reload>),
+) {
+    fn inside(
+        way: &str,
+        shape: &Shape,
+        reload: Option<Reload>,
+        see: &mut dyn FnMut(&str, &Key, Option<Reload>),
+    ) {
+        match shape {
+            Shape::Table(keys) => walk(way, &keys(), reload, see),
+            Shape::List(inner) => inside(way, inner, reload, see),
+            Shape::Choice(choices) => {
+                choices
+                    .iter()
+                    .filter_map(|choice| choice.inner)
+                    .for_each(|of| inside(way, &of(), reload, see));
+            }
+            _ => {}
+        }
     }
-}
-
-impl<'de> Deserializer<'de> for Value<'_> {
-    type Error = serde::de::value::Error;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
-        visitor.visit_some(self.0)
-    }
-
-    serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
-        unit unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    for key in keys {
+        let (way, reload) = (format!("{before}.{}", key.name), key.reload.or(reload));
+        see(&way, key, reload);
+        inside(&way, &key.shape(), reload, see);
     }
 }
 
 #[test]
-fn every_key_is_explained() {
-    let text = with_samples();
-    let lines: Vec<&str> = text.lines().map(|line| line.trim_start_matches("# ")).collect();
-    let stands = |start: String| lines.iter().any(|line| line.starts_with(&start));
-    for section in fields::<Config>() {
-        let is_there = stands(format!("[{section}]")) || stands(format!("[[{section}]]"));
-        assert!(is_there, "[{section}] is not explained");
+fn every_key_has_a_sentence_and_says_when_a_change_counts() {
+    let mut seen = 0;
+    for kind in [FileKind::Node, FileKind::Orchestrator] {
+        walk("", &sections(kind), None, &mut |way, key, reload| {
+            let about = key.about();
+            assert!(about.ends_with('.') && about.len() > 6, "{way}: {about:?} is no sentence");
+            assert!(reload.is_some(), "{way} does not say when a change counts");
+            if let Shape::Choice(choices) = key.shape() {
+                let all: usize =
+                    choices.iter().map(|choice| usize::from(choice.about.ends_with('.'))).sum();
+                assert!(all == 0 || all == choices.len(), "{way}: a choice has no sentence");
+            }
+            seen += 1;
+        });
     }
-    let outputs = OutputConfig::of_every_kind();
-    let outputs: Vec<&str> = outputs.kinds().map(OutputKind::name).collect();
-    let common = ["name", "rate", "law", "uplink", "unconfirmed_max"];
-    let own = fields::<OutputConfig>().into_iter().filter(|field| !common.contains(field));
-    assert_eq!(own.collect::<Vec<_>>(), outputs, "every kind is in the lists");
-    let kinds = [&["mqtt", "mqtt_client", "link", "replay"], &outputs[..]].concat();
-    let plain = [
-        fields::<NodeConfig>(),
-        fields::<InputConfig>(),
-        fields::<ClassConfig>(),
-        fields::<StreamConfig>(),
-        fields::<OutputConfig>(),
-        fields::<HttpConfig>(),
-        fields::<LimitsConfig>(),
-        fields::<LogConfig>(),
-        fields::<QuotaConfig>(),
-        fields::<ScriptConfig>(),
-        fields::<OperatorConfig>(),
-        fields::<GroupConfig>(),
-        fields::<PlacedConfig>(),
-        fields::<ProxyListenerConfig>(),
-        fields::<UpstreamConfig>(),
-        fields::<RouteConfig>(),
-    ];
-    for key in plain.concat().into_iter().filter(|key| !kinds.contains(key)) {
-        assert!(stands(format!("{key} = ")), "{key} is not explained");
-    }
-    for key in [fields::<TlsConfig>(), fields::<AllowConfig>()].concat() {
-        assert!(text.contains(&format!("{key} = ")), "{key} is not explained");
-    }
-    let inputs = [
-        ("mqtt", fields::<MqttInputConfig>()),
-        ("mqtt_client", fields::<MqttClientConfig>()),
-        ("link", fields::<LinkInputConfig>()),
-        ("replay", fields::<ReplayConfig>()),
-    ];
-    let outputs = outputs.into_iter().map(|kind| (kind, fields_of_output(kind)));
-    for (kind, keys) in inputs.into_iter().chain(outputs) {
-        assert!(!keys.is_empty());
-        for key in keys {
-            assert!(stands(format!("{kind}.{key} = ")), "{kind}.{key} is not explained");
-        }
+    assert!(seen > 300, "{seen} keys");
+}
+
+#[test]
+fn a_reload_applies_what_says_so() {
+    let applies =
+        sections(FileKind::Node).into_iter().filter(|key| key.reload == Some(Reload::Applies));
+    assert_eq!(applies.map(|key| key.name).collect::<Vec<_>>(), ["stream", "script", "operator"]);
+}
+
+#[test]
+fn every_kind_of_output_is_listed() {
+    for kind in kinds() {
+        let text = format!("[[output]]\n{} = {{}}\n", kind.name);
+        let config = read(&text).config;
+        let given: Vec<&str> = config.output[0].kinds().map(OutputKind::name).collect();
+        assert_eq!(given, [kind.name]);
     }
 }
 
@@ -179,15 +130,16 @@ fn commented_keys_are_right_where_they_may_stand() {
         let text = format!("{lone}{key} = {value}\n");
         assert_eq!(read(&text).render("reference.toml", &text), "");
     }
-    let mut group = File::new(Samples::InForce);
-    group::group(&mut group);
-    assert_eq!(commented_keys().len() + group.notes(), write(Samples::InForce).notes());
+    let all = Config::keys();
+    let group: Vec<Key> =
+        all.iter().filter(|key| ["group", "placed"].contains(&key.name)).cloned().collect();
+    let notes = |sections: &[Key]| write(Samples::InForce, sections).notes();
+    assert_eq!(commented_keys().len() + notes(&group), notes(&all));
 }
 
 /// Whether a kind of output has the key, and no input of that name.
 fn is_of_output(kind: &str, key: &str) -> bool {
-    let every = OutputConfig::of_every_kind();
-    let kind = every.kinds().map(OutputKind::name).find(|name| *name == kind);
+    let kind = kinds().into_iter().map(|key| key.name).find(|name| *name == kind);
     let is_of_input = match kind {
         Some("mqtt") => fields::<MqttInputConfig>().contains(&key),
         Some("link") => fields::<LinkInputConfig>().contains(&key),
@@ -297,5 +249,15 @@ fn the_copy_in_the_documentation_is_equal() {
     assert!(
         copy == render(),
         "write it anew: cargo run -p tidegate -- config > docs/reference.toml"
+    );
+}
+
+#[test]
+fn the_page_of_keys_is_equal() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/configuration.md");
+    let copy = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        copy == crate::config::page::page(),
+        "write it anew: cargo run -p tidegate -- config --markdown > docs/reference/configuration.md"
     );
 }

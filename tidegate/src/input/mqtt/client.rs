@@ -6,31 +6,30 @@
 //! broker too, with QoS 1 and 2. A record that the node has no room for closes the connection, and comes
 //! again; one that it will never take is acknowledged and counted as dropped.
 
-mod exercise;
-mod session;
 mod trouble;
 
+use std::future::ready;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_broker::Message;
+use tidegate_mqtt::client as wire;
+use tidegate_mqtt::client_session::{self, ClientSession, ClientStep, Options};
 use tidegate_types::record::{Offered, RefuseReason, Token};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-pub use self::exercise::exercise;
-use self::session::{Session, Step};
 use self::trouble::Trouble;
 use super::buffer::Buffer;
 use super::clients::Clients;
 use super::session::Effects;
-use crate::mqtt::{Version, client as wire};
+use crate::input::kind::{Driver, Opened, Opening};
+use crate::node::broker::Subscriber;
 use crate::node::contract::{Intake, Notice, Source};
 use crate::node::door::{Bringer, Door, From};
 use crate::support::backoff::Backoff;
 use crate::support::complaints::Complaint;
 use crate::support::dial::connect;
-use crate::support::hidden::Hidden;
 use crate::support::tls::{ClientTls, Stream, server_name};
 
 /// How long login and subscription may take.
@@ -38,9 +37,11 @@ const LOGIN_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a goodbye may take.
 const CLOSE_WAIT: Duration = Duration::from_millis(500);
 /// How long the log remembers the session if this input is no more: as long as the broker does.
-const LASTS: Duration = Duration::from_secs(session::SESSION_EXPIRY as u64);
+const LASTS: Duration = Duration::from_secs(client_session::SESSION_EXPIRY as u64);
 /// A connection that lasted this long was a good one: the next attempt comes soon.
 const STABLE: Duration = Duration::from_secs(5);
+
+type Session = ClientSession<Subscriber>;
 
 /// Where and what to subscribe.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,22 +52,8 @@ pub struct MqttClientOptions {
     pub port: u16,
     /// TLS, if the broker speaks it.
     pub tls: Option<ClientTls>,
-    /// Client identifier; the broker keeps the session under it.
-    pub client_id: String,
-    /// User name.
-    pub user: Option<String>,
-    /// Its password.
-    pub password: Option<Hidden>,
-    /// Topic filters.
-    pub topics: Vec<String>,
-    /// QoS of the subscriptions: 0, 1 or 2.
-    pub qos: u8,
-    /// MQTT 5 or 3.1.1; `None` is 5, and 3.1.1 to a broker that knows no better.
-    pub version: Option<Version>,
-    /// Records that may be unacknowledged.
-    pub receive_maximum: u16,
-    /// Largest packet taken, in bytes.
-    pub max_packet_size: u32,
+    /// What to subscribe, and as whom.
+    pub session: Options,
 }
 
 impl MqttClientOptions {
@@ -74,17 +61,45 @@ impl MqttClientOptions {
     pub const RECEIVE_MAXIMUM: u16 = 1024;
 }
 
+/// A client that is to be served, among the clients of a node.
+#[derive(Clone, Debug)]
+pub struct MqttClient {
+    /// Where and what to subscribe.
+    pub options: MqttClientOptions,
+    /// Those whose client ids are taken.
+    pub clients: Arc<Clients>,
+}
+
+impl Driver for MqttClient {
+    fn open(self: Box<Self>, intake: Intake) -> Opening {
+        let MqttClient { options, clients } = *self;
+        let serve = async move {
+            run(options, intake, clients).await;
+            Ok(())
+        };
+        Box::pin(ready(Ok(Opened::quiet(serve))))
+    }
+}
+
 /// Serves until the node is gone. Trouble is told once, and tried again with growing pauses.
 pub async fn run(options: MqttClientOptions, intake: Intake, clients: Arc<Clients>) {
     let (host, port): (Arc<str>, u16) = (options.host.as_str().into(), options.port);
     let tls = options.tls.clone();
-    let client_id: Arc<str> = options.client_id.as_str().into();
+    let client_id: Arc<str> = options.session.client_id.as_str().into();
     let memory = clients.reserve(&client_id);
     let Ok(source) = intake.open(client_id).await else { return };
-    let session = Session::new(options, source.id(), memory);
+    let session = Session::new(options.session, source.id(), memory);
     let effects = Effects::default();
     let door = Door::new(intake.hub());
-    let mut client = Client { session, source, door, paused: false, has_asked: false, effects };
+    let mut client = Client {
+        host: host.clone(),
+        session,
+        source,
+        door,
+        paused: false,
+        has_asked: false,
+        effects,
+    };
     if !client.go_on().await {
         return;
     }
@@ -129,6 +144,8 @@ async fn open(host: &Arc<str>, port: u16, tls: Option<&ClientTls>) -> io::Result
 }
 
 struct Client {
+    /// For messages.
+    host: Arc<str>,
     session: Session,
     source: Source,
     /// Who has subscribed here gets its records as well.
@@ -189,7 +206,7 @@ impl Client {
             Ok(Err(trouble)) => Err(trouble),
             Ok(Ok(())) => {
                 told.is_new("");
-                tracing::info!(host = self.session.host(), "subscribed at the broker");
+                tracing::info!(host = &*self.host, "subscribed at the broker");
                 tokio::select! {
                     biased;
                     () = intake.closed() => Err(Trouble::Stopping),
@@ -219,12 +236,12 @@ impl Client {
                 return Ok(());
             }
             match step {
-                Step::Offer => continue,
-                Step::Wait if !self.paused && !self.session.must_wait() => continue,
-                Step::Read(_) | Step::Wait => {}
+                ClientStep::Offer => continue,
+                ClientStep::Wait if !self.paused && !self.session.must_wait() => continue,
+                ClientStep::Read(_) | ClientStep::Wait => {}
             }
             let blocked = !self.effects.out.is_empty() || wire.stream.has_to_write();
-            let reading = !blocked && matches!(step, Step::Read(_));
+            let reading = !blocked && matches!(step, ClientStep::Read(_));
             if !reading {
                 wire.heard = Instant::now();
             }
@@ -253,14 +270,14 @@ impl Client {
     }
 
     /// Does what can be done without waiting for the broker.
-    async fn step(&mut self, wire: &mut Wire) -> Result<Step, Trouble> {
+    async fn step(&mut self, wire: &mut Wire) -> Result<ClientStep, Trouble> {
         let step = if self.paused {
-            Step::Wait
+            ClientStep::Wait
         } else {
             let bytes = wire.buffer.bytes();
             let now = self.source.now();
             let (done, step) = self.session.receive(now, bytes, &mut self.effects);
-            let wanted = if let Ok(Step::Read(size)) = step { size } else { 0 };
+            let wanted = if let Ok(ClientStep::Read(size)) = step { size } else { 0 };
             wire.buffer.handled(done, wanted);
             let records = &mut self.effects.records;
             let admitted =

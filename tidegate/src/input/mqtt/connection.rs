@@ -28,7 +28,7 @@ use super::listener::{Call, Shared};
 use super::options::MqttOptions;
 use super::pulse::{Pulse, arm};
 use super::room::Held;
-use super::session::{Effects, End, Session, Step};
+use super::session::{Effects, End, Session, SessionStep as Step};
 use crate::node::broker::Seat;
 use crate::node::contract::{Notice, Source};
 use crate::node::door::Door;

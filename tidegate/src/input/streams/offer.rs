@@ -2,13 +2,13 @@
 
 use bytes::Bytes;
 use tidegate_link::envelope::Envelope;
+use tidegate_types::headers;
 use tidegate_types::record::{
     DropReason, Foreign, Identity, Offered, Properties, RefuseReason, Token,
 };
 
 use super::Pending;
 use crate::node::contract::Source;
-use crate::support::headers;
 
 /// What a refusal means for the sender.
 pub(super) enum Verdict {

@@ -10,6 +10,7 @@ use tidegate_link::envelope::Envelope;
 use tidegate_node::io::SessionId;
 use tidegate_types::account::{Account, Kind, Reservation};
 use tidegate_types::class::ClassId;
+use tidegate_types::headers::RETAIN;
 use tidegate_types::record::Offered;
 use tidegate_types::units::Time;
 
@@ -19,7 +20,6 @@ use super::meter::Placed;
 use super::operate::Operate;
 use super::seat::Seat;
 use super::way::Way;
-use crate::support::headers::RETAIN;
 
 /// Topics whose ways are remembered.
 const WAYS_MAX: usize = 1024;

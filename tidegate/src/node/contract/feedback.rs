@@ -35,6 +35,11 @@ impl Feedback {
         self.troubles.set(self.output, words);
     }
 
+    /// Says to which host a lane is connected, where an output has several; `None` when that is over.
+    pub fn leads_to(&self, lane: u8, host: Option<&str>) {
+        self.troubles.lead(self.output, lane, host);
+    }
+
     /// The present time.
     pub fn now(&self) -> Time {
         self.clock.now()

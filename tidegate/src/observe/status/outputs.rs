@@ -23,6 +23,9 @@ pub struct OutputView {
     /// Why it cannot send, in the words of its last attempt; empty while it can.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub trouble: String,
+    /// The hosts to which its lanes lead, where its url names several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
     /// When it confirms a record, which the log then forgets, in words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub confirms: String,
@@ -47,7 +50,9 @@ pub(super) fn output_views(snapshot: &Snapshot) -> Vec<OutputView> {
 }
 
 fn view(snapshot: &Snapshot, place: usize, output: &OutputStatus, confirms: &str) -> OutputView {
-    let told = u16::try_from(place).ok().and_then(|id| snapshot.troubles.get(&OutputId(id)));
+    let id = u16::try_from(place).ok().map(OutputId);
+    let told = id.and_then(|id| snapshot.troubles.get(&id));
+    let hosts = id.and_then(|id| snapshot.hosts.get(&id)).into_iter().flatten();
     let trouble = match (output.lanes_up < output.lanes, output.is_refusing, told) {
         (true, _, Some(words)) => words.to_string(),
         (true, _, None) => paths(snapshot, &output.name).unwrap_or("not connected yet".into()),
@@ -61,6 +66,7 @@ fn view(snapshot: &Snapshot, place: usize, output: &OutputStatus, confirms: &str
         is_refusing: output.is_refusing,
         unconfirmed_records: output.unconfirmed,
         trouble,
+        hosts: hosts.map(|host| host.to_string()).collect(),
         confirms: confirms.to_owned(),
     }
 }

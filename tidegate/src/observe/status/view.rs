@@ -11,8 +11,10 @@ use tidegate_types::record::DropReason;
 use super::Snapshot;
 use super::broker::{BrokerView, broker_view};
 use super::cameras::{FramesView, frames_view};
+use super::fleet::{FleetView, fleet_view};
 use super::links::LinkView;
 use super::log::{LogView, log_view};
+use super::mirror::{MirrorView, mirror_view};
 use super::operators::{self, TopicView};
 use super::outputs::{OutputView, output_views};
 use super::recent::{HistoryView, PERIOD, RecentView};
@@ -66,6 +68,12 @@ pub struct NodeView {
     /// The log, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogView>,
+    /// Its part in a fleet, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<FleetView>,
+    /// Mirrors: of its log, and of others' logs, if it has to do with any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mirror: Option<MirrorView>,
     /// Its own broker and clients, if anybody ever came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broker: Option<BrokerView>,
@@ -251,6 +259,8 @@ impl From<&Snapshot> for NodeView {
             operators: operators::views(snapshot, over),
             placed: snapshot.group.clone().map_or_else(Vec::new, |group| group.units),
             log: now.log.as_ref().map(|log| log_view(log, snapshot.commits.as_ref())),
+            fleet: fleet_view(snapshot),
+            mirror: snapshot.mirror.as_ref().map(mirror_view),
             broker: broker_view(snapshot),
             frames: snapshot.frames.as_ref().map(frames_view),
             history: recent.history.clone(),

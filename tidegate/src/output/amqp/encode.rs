@@ -5,11 +5,11 @@ use amq_protocol::protocol::basic::{AMQPMethod, AMQPProperties, Publish};
 use amq_protocol::protocol::{AMQPClass, constants};
 use amq_protocol::types::{AMQPValue, FieldTable, LongString, ShortString};
 use bytes::{BufMut, BytesMut};
+use tidegate_types::headers;
 use tidegate_types::record::{DropReason, Record};
 
 use super::AmqpOptions;
 use crate::node::contract::Transmit;
-use crate::support::headers;
 
 /// The one channel of a connection.
 pub(super) const CHANNEL: u16 = 1;

@@ -2,15 +2,14 @@
 
 use std::path::PathBuf;
 
-use serde::Deserialize;
 use tidegate_types::units::Size;
 
 use super::AmqpOptions;
-use crate::keys::far_end::{FarEnd, explain_tls};
+use crate::keys::far_end::FarEnd;
 use crate::keys::findings::Findings;
 use crate::keys::places::Place;
-use crate::keys::reference::File;
 use crate::keys::secrets::{self, Secret};
+use crate::keys::table::keys;
 use crate::keys::url::Scheme;
 use crate::output::kind::{Driver, OutputKind, Surroundings};
 use crate::support::tls::ClientFiles;
@@ -20,47 +19,29 @@ const SCHEME: Scheme = Scheme { name: "amqp", port: 5672, tls_port: 5671 };
 /// The user that RabbitMQ is installed with, and its password.
 const GUEST: &str = "guest";
 
-/// `amqp` of an `[[output]]`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct AmqpConfig {
-    /// `amqp://host[:port][/vhost]`, without user and password; `amqps` with TLS.
-    pub url: Option<String>,
-    /// PEM file with the authorities of which one must have signed the far end's certificate.
-    pub ca: Option<PathBuf>,
-    /// PEM file with a certificate of our own, where the far end wants to see one.
-    pub certificate: Option<PathBuf>,
-    /// PEM file with its private key.
-    pub key: Option<PathBuf>,
-    /// Exchange that it publishes to.
-    pub exchange: String,
-    /// Routing key; `{topic}` is the record's topic with `.` for `/`.
-    pub routing_key: String,
-    /// Whether the broker keeps records across its restart.
-    pub persistent: bool,
-    /// User name; without one `guest` with its well-known password, which RabbitMQ takes from its own
-    /// machine only.
-    pub user: Option<String>,
-    /// Environment variable with the password.
-    pub password_env: Option<String>,
-    /// File with the password.
-    pub password_file: Option<PathBuf>,
-}
-
-impl Default for AmqpConfig {
-    fn default() -> Self {
-        AmqpConfig {
-            url: None,
-            ca: None,
-            certificate: None,
-            key: None,
-            exchange: "amq.topic".into(),
-            routing_key: "{topic}".into(),
-            persistent: true,
-            user: None,
-            password_env: None,
-            password_file: None,
-        }
+keys! {
+    /// `amqp` of an `[[output]]`.
+    pub struct AmqpConfig: Eq {
+        /// amqp://host, amqp://host:port/vhost; amqps:// with TLS; several hosts with commas.
+        pub url: Option<String>; required() sample("amqp://10.0.0.1"),
+        /// With TLS: authorities of the far end's certificate. Default: those that this system trusts.
+        pub ca: Option<PathBuf>; apart("ca.pem"),
+        /// A certificate of our own, where the far end wants one.
+        pub certificate: Option<PathBuf>; apart("gate.pem"),
+        /// Its private key.
+        pub key: Option<PathBuf>; apart("gate.key"),
+        /// Exchange that it publishes to; it must exist.
+        pub exchange: String = "amq.topic".into(),
+        /// {topic} is the record's topic, with . for /.
+        pub routing_key: String = "{topic}".into(),
+        /// Whether the broker keeps records across its restart.
+        pub persistent: bool = true,
+        /// User name. Default: guest with its well-known password, which RabbitMQ takes from its own machine only.
+        pub user: Option<String>; apart("gate"),
+        /// Environment variable with the password.
+        pub password_env: Option<String>; apart("CLOUD_PASSWORD"),
+        /// File with it. Passwords are never in this file.
+        pub password_file: Option<PathBuf>; apart("/etc/tidegate/cloud"),
     }
 }
 
@@ -80,8 +61,7 @@ impl AmqpConfig {
         let password = secrets::password(variable, file)?;
         let virtual_host = Some(url.decoded_path()).filter(|path| !path.is_empty());
         Ok(AmqpOptions {
-            host: url.host,
-            port: url.port,
+            hosts: url.hosts,
             tls,
             virtual_host: virtual_host.unwrap_or_else(|| "/".into()),
             user: self.user.clone().unwrap_or_else(|| GUEST.into()),
@@ -97,39 +77,6 @@ impl AmqpConfig {
 impl OutputKind for AmqpConfig {
     fn name(&self) -> &'static str {
         SCHEME.name
-    }
-
-    fn explain(&self, file: &mut File) {
-        file.table("amqp", "An AMQP 0-9-1 broker such as RabbitMQ.");
-        file.key(
-            "amqp.url",
-            "\"amqp://10.0.0.1\"",
-            "amqp://host, amqp://host:port/vhost; amqps:// with TLS. Required.",
-        );
-        explain_tls(file, "amqp");
-        file.key("amqp.exchange", "\"amq.topic\"", "Exchange that it publishes to; it must exist.");
-        file.key("amqp.routing_key", "\"{topic}\"", "{topic} is the record's topic, with . for /.");
-        file.key("amqp.persistent", "true", "Whether the broker keeps records across its restart.");
-        file.note(
-            "amqp.user",
-            "\"gate\"",
-            "User name. Default: guest with its well-known password, which RabbitMQ takes from its own\n\
-             machine only.",
-        );
-        file.note(
-            "amqp.password_env",
-            "\"CLOUD_PASSWORD\"",
-            "Environment variable with the password.",
-        );
-        file.note(
-            "amqp.password_file",
-            "\"/etc/tidegate/cloud\"",
-            "File with it. Passwords are never in this file.",
-        );
-    }
-
-    fn example(&self) -> &'static str {
-        "cloud"
     }
 
     fn check(&self, place: &Place, findings: &mut Findings) {

@@ -203,7 +203,10 @@ impl Session {
             (Method::Close(close), state) => {
                 let text = words(close.reply_text.as_str());
                 return Err(match state {
-                    State::Start | State::Tune | State::Open => ProtocolError::Refused(text),
+                    State::Start | State::Tune => ProtocolError::Refused(text),
+                    State::Open => {
+                        ProtocolError::Unusable(format!("not to its virtual host: {text}"))
+                    }
                     _ => ProtocolError::Closed(text),
                 });
             }
@@ -399,12 +402,11 @@ fn short(text: &str) -> Result<ShortString, ProtocolError> {
 mod tests {
     use super::*;
     use crate::output::test_protocol::{transmit, whole};
-    use crate::support::headers;
+    use tidegate_types::headers;
 
     fn options() -> AmqpOptions {
         AmqpOptions {
-            host: "localhost".into(),
-            port: 5672,
+            hosts: Vec::new(),
             tls: None,
             virtual_host: "plant".into(),
             user: "gate".into(),
@@ -634,6 +636,13 @@ mod tests {
         assert_eq!(error, "the far end refuses the login: ACCESS_REFUSED");
         let mut pair = Pair::new(options());
         assert!(pair.hear(start("EXTERNAL")).unwrap_err().to_string().contains("EXTERNAL"));
+        let mut pair = Pair::new(options());
+        pair.hear(start("PLAIN")).unwrap();
+        let tune = connection::Tune { channel_max: 1, frame_max: 4096, heartbeat: 0 };
+        pair.hear(global(connection::AMQPMethod::Tune(tune))).unwrap();
+        let refused = pair.hear(global(connection::AMQPMethod::Close(close("NOT_ALLOWED"))));
+        let error = refused.unwrap_err().to_string();
+        assert_eq!(error, "the far end lets us in, but not to its virtual host: NOT_ALLOWED");
         let mut pair = Pair::ready();
         let shutdown = pair.hear(global(connection::AMQPMethod::Close(close("SHUTDOWN"))));
         assert_eq!(shutdown, Err(ProtocolError::Closed("SHUTDOWN".into())));

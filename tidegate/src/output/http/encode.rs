@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use bytes::{BufMut, BytesMut};
+use tidegate_types::headers::{self, CONTENT_TYPE};
 use tidegate_types::record::DropReason;
 
 use super::HttpOptions;
 use crate::node::contract::Transmit;
-use crate::support::headers::{self, CONTENT_TYPE};
 
 /// Longest head: servers commonly take 8 to 64 KiB.
 const HEAD_MAX: usize = 64 * 1024;
@@ -20,12 +20,13 @@ const PROPERTY: &str = "tidegate-property-";
 /// `Oversize` where the record's topic and properties are longer than a head may be.
 pub(super) fn head(
     options: &HttpOptions,
+    authority: &str,
     order: &Transmit,
     out: &mut BytesMut,
 ) -> Result<(), DropReason> {
     let record = &*order.record;
     let before = out.len();
-    let HttpOptions { target, authority, .. } = options;
+    let target = &options.target;
     line(out, format_args!("POST {target} HTTP/1.1"));
     line(out, format_args!("host: {authority}"));
     if let Some(authorization) = &options.authorization {
@@ -118,16 +119,15 @@ pub(super) mod tests {
     use tidegate_types::record::{Properties, Record};
 
     use super::*;
+    use crate::keys::url::Host;
     use crate::output::http::HttpOutputConfig;
     use crate::output::kind::OutputKind;
     use crate::output::test_protocol::{record, transmit, whole};
 
     pub(in crate::output::http) fn options() -> HttpOptions {
         HttpOptions {
-            host: "h".into(),
-            port: 80,
+            hosts: vec![Host::new("h", 80)],
             tls: None,
-            authority: "h".into(),
             target: "/in?a=b".into(),
             authorization: None,
             content_type: "application/octet-stream".into(),
@@ -147,7 +147,7 @@ pub(super) mod tests {
 
     fn text(options: &HttpOptions, order: &Transmit) -> String {
         let mut out = BytesMut::new();
-        head(options, order, &mut out).unwrap();
+        head(options, "h", order, &mut out).unwrap();
         String::from_utf8(out.to_vec()).unwrap()
     }
 
@@ -198,7 +198,7 @@ pub(super) mod tests {
     fn a_head_that_no_server_takes_is_not_sent() {
         let long: &'static str = "x".repeat(HEAD_MAX).leak();
         let mut out = BytesMut::from(&b"before"[..]);
-        let result = head(&options(), &with(vec![("a", long)], "t"), &mut out);
+        let result = head(&options(), "h", &with(vec![("a", long)], "t"), &mut out);
         assert_eq!((result, &out[..]), (Err(DropReason::Oversize), &b"before"[..]));
     }
 

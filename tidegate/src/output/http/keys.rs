@@ -5,19 +5,18 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
+use tidegate_types::hidden::Hidden;
 use tidegate_types::units::Size;
 
 use super::HttpOptions;
-use crate::keys::far_end::{FarEnd, explain_tls};
+use crate::keys::far_end::FarEnd;
 use crate::keys::findings::Findings;
 use crate::keys::places::Place;
-use crate::keys::reference::{File, quoted};
 use crate::keys::secrets::{self, Secret};
+use crate::keys::table::keys;
 use crate::keys::units::Period;
-use crate::keys::url::{Scheme, Url};
+use crate::keys::url::{Host, Scheme, Url};
 use crate::output::kind::{Driver, OutputKind, Surroundings};
-use crate::support::hidden::Hidden;
 use crate::support::tls::ClientFiles;
 
 /// What its url begins with.
@@ -30,52 +29,35 @@ const PIPELINE_MAX: u32 = 256;
 /// end holds open.
 const UNCONFIRMED_MAX: u32 = 32;
 
-/// `http` of an `[[output]]`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct HttpOutputConfig {
-    /// `http://host[:port]/path`; `https` with TLS.
-    pub url: Option<String>,
-    /// PEM file with the authorities of which one must have signed the far end's certificate.
-    pub ca: Option<PathBuf>,
-    /// PEM file with a certificate of our own, where the far end wants to see one.
-    pub certificate: Option<PathBuf>,
-    /// PEM file with its private key.
-    pub key: Option<PathBuf>,
-    /// Type of payloads whose record does not say its own.
-    pub content_type: String,
-    /// Requests that may be sent on one connection before the first of them is answered.
-    pub pipeline: u32,
-    /// How long the far end may take for an answer.
-    pub timeout: Period,
-    /// User name, for the login that HTTP calls basic.
-    pub user: Option<String>,
-    /// Environment variable with the password.
-    pub password_env: Option<String>,
-    /// File with the password.
-    pub password_file: Option<PathBuf>,
-    /// Environment variable with a bearer token.
-    pub token_env: Option<String>,
-    /// File with a bearer token.
-    pub token_file: Option<PathBuf>,
-}
-
-impl Default for HttpOutputConfig {
-    fn default() -> Self {
-        HttpOutputConfig {
-            url: None,
-            ca: None,
-            certificate: None,
-            key: None,
-            content_type: "application/octet-stream".into(),
-            pipeline: 8,
-            timeout: Period(Duration::from_secs(30)),
-            user: None,
-            password_env: None,
-            password_file: None,
-            token_env: None,
-            token_file: None,
-        }
+keys! {
+    /// `http` of an `[[output]]`.
+    pub struct HttpOutputConfig: Eq {
+        /// http://host/path, http://host:port/path?query; https:// with TLS; several hosts with commas.
+        pub url: Option<String>; required() sample("http://10.0.0.3/records"),
+        /// With TLS: authorities of the far end's certificate. Default: those that this system trusts.
+        pub ca: Option<PathBuf>; apart("ca.pem"),
+        /// A certificate of our own, where the far end wants one.
+        pub certificate: Option<PathBuf>; apart("gate.pem"),
+        /// Its private key.
+        pub key: Option<PathBuf>; apart("gate.key"),
+        /// Type of payloads whose record has no property content-type.
+        pub content_type: String = "application/octet-stream".into(),
+        /// Requests sent on one connection before the first of them is answered; 1 waits for each answer. Whoever
+        /// closes the connection after an answer gets one at a time in any case.
+        pub pipeline: u32 = 8; between(1, PIPELINE_MAX, &format!("give 1 to {PIPELINE_MAX}")),
+        /// How long the far end may take for an answer; then the connection is made anew.
+        pub timeout: Period = Period(Duration::from_secs(30));
+            above_zero("nobody is that fast: give at least \"1s\""),
+        /// User name of a basic login. Default: no login.
+        pub user: Option<String>; apart("gate"),
+        /// Environment variable with the password.
+        pub password_env: Option<String>; apart("HOOK_PASSWORD"),
+        /// File with the password.
+        pub password_file: Option<PathBuf>; apart("/etc/tidegate/hook"),
+        /// Environment variable with a bearer token, in place of a user.
+        pub token_env: Option<String>; apart("HOOK_TOKEN"),
+        /// File with the token.
+        pub token_file: Option<PathBuf>; apart("/etc/tidegate/token"),
     }
 }
 
@@ -92,10 +74,8 @@ impl HttpOutputConfig {
     pub fn options(&self, surroundings: &Surroundings) -> anyhow::Result<HttpOptions> {
         let (url, tls) = self.far_end().read()?;
         Ok(HttpOptions {
-            authority: authority(&url),
             target: target(&url),
-            host: url.host,
-            port: url.port,
+            hosts: url.hosts,
             tls,
             authorization: self.authorization()?,
             content_type: self.content_type.clone(),
@@ -146,11 +126,12 @@ impl HttpOutputConfig {
     }
 }
 
-/// The host as a request names it (RFC 9112, 3.2).
-fn authority(url: &Url) -> String {
-    let host = if url.host.contains(':') { format!("[{}]", url.host) } else { url.host.clone() };
-    let default = if url.tls { SCHEME.tls_port } else { SCHEME.port };
-    if url.port == default { host } else { format!("{host}:{}", url.port) }
+/// A host as a request names it (RFC 9112, 3.2): without the port that is the scheme's own.
+pub(super) fn authority(host: &Host, is_tls: bool) -> String {
+    let default = if is_tls { SCHEME.tls_port } else { SCHEME.port };
+    let whole = host.to_string();
+    let end = format!(":{default}");
+    if host.port == default { whole.trim_end_matches(&end).to_owned() } else { whole }
 }
 
 /// Path and query.
@@ -161,53 +142,6 @@ fn target(url: &Url) -> String {
 impl OutputKind for HttpOutputConfig {
     fn name(&self) -> &'static str {
         SCHEME.name
-    }
-
-    fn explain(&self, file: &mut File) {
-        let HttpOutputConfig { content_type, pipeline, timeout, .. } = self;
-        file.table(
-            "http",
-            "An HTTP endpoint: each record is a POST, confirmed by an answer of 2xx.",
-        );
-        file.key(
-            "http.url",
-            "\"http://10.0.0.3/records\"",
-            "http://host/path, http://host:port/path?query; https:// with TLS. Required.",
-        );
-        explain_tls(file, "http");
-        file.key(
-            "http.content_type",
-            &quoted(content_type),
-            "Type of payloads whose record has no property content-type.",
-        );
-        file.key(
-            "http.pipeline",
-            &pipeline.to_string(),
-            "Requests sent on one connection before the first of them is answered; 1 waits for each answer.\n\
-             Whoever closes the connection after an answer gets one at a time in any case.",
-        );
-        file.key(
-            "http.timeout",
-            &quoted(timeout),
-            "How long the far end may take for an answer; then the connection is made anew.",
-        );
-        file.note("http.user", "\"gate\"", "User name of a basic login. Default: no login.");
-        file.note(
-            "http.password_env",
-            "\"HOOK_PASSWORD\"",
-            "Environment variable with the password.",
-        );
-        file.note("http.password_file", "\"/etc/tidegate/hook\"", "File with the password.");
-        file.note(
-            "http.token_env",
-            "\"HOOK_TOKEN\"",
-            "Environment variable with a bearer token, in place of a user.",
-        );
-        file.note("http.token_file", "\"/etc/tidegate/token\"", "File with the token.");
-    }
-
-    fn example(&self) -> &'static str {
-        "hook"
     }
 
     fn check(&self, place: &Place, findings: &mut Findings) {
@@ -223,12 +157,6 @@ impl OutputKind for HttpOutputConfig {
         if self.content_type.trim().is_empty() || !self.content_type.bytes().all(is_text) {
             let text = "is no type: write one such as \"application/json\"";
             findings.error(place.to("content_type"), text);
-        }
-        if !(1..=PIPELINE_MAX).contains(&self.pipeline) {
-            findings.error(place.to("pipeline"), format!("give 1 to {PIPELINE_MAX}"));
-        }
-        if self.timeout.0.is_zero() {
-            findings.error(place.to("timeout"), "nobody is that fast: give at least \"1s\"");
         }
         self.check_login(place, findings);
     }
@@ -253,7 +181,11 @@ impl OutputKind for HttpOutputConfig {
 
     fn overhead(&self) -> Size {
         let url = self.far_end().url();
-        let url = url.map_or(0, |url| authority(&url).len() + target(&url).len());
+        let longest = |url: &Url| {
+            let all = url.hosts.iter().map(|host| authority(host, url.tls).len());
+            all.max().unwrap_or_default()
+        };
+        let url = url.map_or(0, |url| longest(&url) + target(&url).len());
         // "authorization: Basic " and what a password or a token commonly has.
         let has_login =
             self.user.is_some() || self.token_env.is_some() || self.token_file.is_some();
@@ -273,6 +205,7 @@ impl OutputKind for HttpOutputConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::values::Value;
     use crate::link::Links;
 
     fn keys(text: &str) -> HttpOutputConfig {
@@ -293,17 +226,16 @@ mod tests {
     #[test]
     fn the_url_names_host_port_and_path() {
         let of = |url: &str| {
-            let HttpOptions { host, port, authority, target, .. } =
+            let HttpOptions { hosts, target, tls, .. } =
                 options(&format!("url = {url:?}")).unwrap();
-            (host, port, authority, target)
+            let names = hosts.iter().map(|host| authority(host, tls.is_some()));
+            (names.collect::<Vec<_>>().join(" "), target)
         };
-        let is = |host: &str, port, authority: &str, target: &str| {
-            (host.to_owned(), port, authority.to_owned(), target.to_owned())
-        };
-        assert_eq!(of("http://hook.example"), is("hook.example", 80, "hook.example", "/"));
-        let v6 = is("::1", 8080, "[::1]:8080", "/a%20b?c=%2F");
-        assert_eq!(of("http://[::1]:8080/a%20b?c=%2F"), v6);
-        assert_eq!(of("http://h:443/"), is("h", 443, "h:443", "/"));
+        let is = |authority: &str, target: &str| (authority.to_owned(), target.to_owned());
+        assert_eq!(of("http://hook.example"), is("hook.example", "/"));
+        assert_eq!(of("http://[::1]:8080/a%20b?c=%2F"), is("[::1]:8080", "/a%20b?c=%2F"));
+        assert_eq!(of("http://[::1]/"), is("[::1]", "/"));
+        assert_eq!(of("http://h:443,g/"), is("h:443 g", "/"));
     }
 
     #[test]
@@ -330,7 +262,9 @@ mod tests {
     fn mistakes_are_told_with_their_cure() {
         let found = |text: &str| {
             let mut findings = Findings::default();
-            keys(text).check(&Place::section("output").to("http"), &mut findings);
+            let (keys, place) = (keys(text), Place::section("output").to("http"));
+            Value::check(&keys, &place, &mut findings);
+            OutputKind::check(&keys, &place, &mut findings);
             let told = findings.0.iter().map(|found| format!("{}: {}", found.place, found.text));
             told.collect::<Vec<_>>().join("\n")
         };

@@ -8,8 +8,10 @@ use tidegate_node::io::Refusal;
 use tidegate_types::record::{DeliveryId, DropReason, Identity};
 use tidegate_types::units::Time;
 
+use super::keys::authority;
 use super::replies::{Answer, Replies};
 use super::{HttpOptions, encode};
+use crate::keys::url::Host;
 use crate::node::contract::Transmit;
 use crate::output::protocol::{Protocol, ProtocolError, Verdicts};
 
@@ -29,6 +31,8 @@ struct Unanswered {
 #[derive(Debug)]
 pub struct Session {
     options: HttpOptions,
+    /// The host of the connection, as requests name it.
+    authority: String,
     replies: Replies,
     unanswered: VecDeque<Unanswered>,
     /// Bytes of the newest record's payload that are still to come.
@@ -82,8 +86,12 @@ fn verdict(answer: &Answer) -> Verdict {
 impl Session {
     /// A client that has not connected yet.
     pub fn new(options: HttpOptions) -> Self {
+        let is_tls = options.tls.is_some();
+        let first = options.hosts.first();
+        let authority = first.map(|host| authority(host, is_tls)).unwrap_or_default();
         Session {
             options,
+            authority,
             replies: Replies::default(),
             unanswered: VecDeque::new(),
             payload_left: 0,
@@ -163,7 +171,7 @@ impl Session {
         };
         if self.warned_at.is_none_or(|at| now.since(at) >= WARNING_PERIOD) {
             self.warned_at = Some(now);
-            tracing::warn!(host = %self.options.authority, "{what}: {}", answer.text());
+            tracing::warn!(host = %self.authority, "{what}: {}", answer.text());
         }
     }
 
@@ -177,6 +185,10 @@ impl Session {
 impl Protocol for Session {
     /// There is nothing to say but requests.
     const INTERLEAVES: bool = false;
+
+    fn leads_to(&mut self, host: &Host) {
+        self.authority = authority(host, self.options.tls.is_some());
+    }
 
     fn connect(&mut self, _now: Time, _out: &mut BytesMut) {
         self.replies = Replies::default();
@@ -223,7 +235,7 @@ impl Protocol for Session {
         if let Some((_, reason)) = self.refused_early.take_if(|(early, _)| early == identity) {
             return Err(reason);
         }
-        encode::head(&self.options, order, out)?;
+        encode::head(&self.options, &self.authority, order, out)?;
         if self.unanswered.is_empty() {
             self.waits_since = None;
         }

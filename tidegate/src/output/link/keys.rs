@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use anyhow::Context;
-use serde::Deserialize;
 use tidegate_link::path_scheduler::PathSchedulerName;
 use tidegate_link::{GUARD_SHARE, PATHS_MAX, RedundancyName};
 use tidegate_types::units::{Ratio, Size};
@@ -13,8 +12,9 @@ use super::{Fallback, LinkOptionsOut};
 use crate::keys::both_ends;
 use crate::keys::findings::Findings;
 use crate::keys::places::Place;
-use crate::keys::reference::{File, quoted};
+use crate::keys::table::{choices, keys};
 use crate::keys::url::host_and_port;
+use crate::keys::values::{Choice, Shape};
 use crate::link::Binding;
 use crate::output::kind::{Below, Driver, OutputKind, Surroundings};
 use crate::support::tls::{self, ClientFiles, ClientTls};
@@ -23,47 +23,61 @@ use crate::support::tls::{self, ClientFiles, ClientTls};
 /// way on several long paths, and what comes twice is known by its name.
 const UNCONFIRMED_MAX: u32 = 16_384;
 
-/// `link` of an `[[output]]`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct LinkOutputConfig {
-    /// `host:port` of the far node's link input.
-    pub to: Option<String>,
-    /// Interfaces or addresses, one a path; one path by the routing table if left out.
-    pub paths: Option<Vec<String>>,
-    /// PEM file with the authorities of which one must have signed the far node's certificate.
-    pub ca: Option<PathBuf>,
-    /// PEM file with the certificate of this node.
-    pub certificate: Option<PathBuf>,
-    /// PEM file with its private key.
-    pub key: Option<PathBuf>,
-    /// Which path takes the next packet.
-    pub schedule: Option<String>,
-    /// How far the link goes for records for whose repeat there is no time.
-    pub guard: Option<String>,
-    /// What that may cost, for each byte of a record.
-    pub guard_share: Option<f64>,
-    /// Whether TCP stands in.
-    pub tcp: Tcp,
-    /// Whether it leads to a neighbour that relays (`[[fleet.peer]]`).
-    #[serde(skip)]
-    pub is_peer: bool,
-    /// Whether it dials neighbours that the leader names, one after the other.
-    #[serde(skip)]
-    pub is_place: bool,
+keys! {
+    /// `link` of an `[[output]]`.
+    pub struct LinkOutputConfig {
+        /// host:port of its link input.
+        pub to: Option<String>; required() sample("hq.example:7443"),
+        /// Authorities of the other end's certificate.
+        pub ca: Option<PathBuf>; required() sample("ca.pem"),
+        /// The certificate of this node.
+        pub certificate: Option<PathBuf>; required() sample("node.pem"),
+        /// Its private key.
+        pub key: Option<PathBuf>; required() sample("node.key"),
+        /// Interfaces, which may come and go, or addresses of them. Default: one path by the routing table ("auto").
+        pub paths: Option<Vec<String>>; sample(r#"["wlan0", "wwan0"]"#),
+        /// Which path takes the next packet.
+        pub schedule: Option<String>;
+            usually(PathSchedulerName::default().name().to_owned()) one_of(schedules),
+        /// How records for whose repeat their bound leaves no time are sent: with repairs, as many as the paths lose;
+        /// on a second path, too; as all others.
+        pub guard: Option<String>;
+            usually(RedundancyName::default().name().to_owned()) one_of(guards),
+        /// What that may cost at most, for each byte of a record.
+        pub guard_share: Option<f64>; usually(GUARD_SHARE),
+        /// When TCP stands in for UDP.
+        pub tcp: Tcp = Tcp::Auto,
+        inner {
+            /// Whether it leads to a neighbour that relays (`[[fleet.peer]]`).
+            pub is_peer: bool,
+            /// Whether it dials neighbours that the leader names, one after the other.
+            pub is_place: bool,
+        }
+    }
 }
 
-/// `tcp` of a `link`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Tcp {
-    /// Where UDP is blocked.
-    #[default]
-    Auto,
-    /// Not at all.
-    Never,
-    /// In place of UDP.
-    Always,
+fn schedules() -> Shape {
+    Shape::Choice(
+        PathSchedulerName::ALL.map(|one| Choice::new(one.name(), &[one.about()])).to_vec(),
+    )
+}
+
+fn guards() -> Shape {
+    Shape::Choice(
+        RedundancyName::ALL.into_iter().rev().map(|one| Choice::new(one.name(), &[])).collect(),
+    )
+}
+
+choices! {
+    /// `tcp` of a `link`.
+    pub enum Tcp: Copy, Eq {
+        /// Where UDP is blocked.
+        Auto = "auto",
+        /// Not at all.
+        Never = "never",
+        /// In place of UDP.
+        Always = "always",
+    }
 }
 
 impl LinkOutputConfig {
@@ -150,52 +164,6 @@ impl LinkOutputConfig {
 impl OutputKind for LinkOutputConfig {
     fn name(&self) -> &'static str {
         "link"
-    }
-
-    fn explain(&self, file: &mut File) {
-        file.table(
-            "link",
-            "Another node of Tidegate, by several paths at once: it has a link input.",
-        );
-        file.key("link.to", "\"hq.example:7443\"", "host:port of its link input. Required.");
-        both_ends::explain(file);
-        file.key(
-            "link.paths",
-            "[\"wlan0\", \"wwan0\"]",
-            "Interfaces, which may come and go, or addresses of them. Default: one path by the routing\n\
-             table (\"auto\").",
-        );
-        file.key(
-            "link.schedule",
-            &quoted(PathSchedulerName::default().name()),
-            &format!(
-                "Which path takes the next packet: {}.",
-                PathSchedulerName::ALL.map(|name| quoted(name.name())).join(", ")
-            ),
-        );
-        file.key(
-            "link.guard",
-            &quoted(RedundancyName::default().name()),
-            &format!(
-                "How records for whose repeat their bound leaves no time are sent: {} (repairs, as many as\n\
-                 the paths lose; a second path; as all others).",
-                RedundancyName::ALL.into_iter().rev().map(|name| quoted(name.name())).collect::<Vec<_>>().join(", ")
-            ),
-        );
-        file.key(
-            "link.guard_share",
-            &GUARD_SHARE.to_string(),
-            "What that may cost at most, for each byte of a record.",
-        );
-        file.key(
-            "link.tcp",
-            "\"auto\"",
-            "TCP in place of UDP: \"auto\" (where UDP is blocked), \"never\" or \"always\".",
-        );
-    }
-
-    fn example(&self) -> &'static str {
-        "hq"
     }
 
     fn check(&self, place: &Place, findings: &mut Findings) {

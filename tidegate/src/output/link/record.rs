@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use tidegate_link::Outgoing;
 use tidegate_link::envelope::{Envelope, GrantId, HOPS_MAX};
+use tidegate_types::headers;
 use tidegate_types::record::{Properties, Record};
 use tidegate_types::units::Time;
 
 use crate::node::contract::Transmit;
-use crate::support::headers;
 
 /// The record of an order, to be there by `deadline`; `None` for one that goes in circles. For a neighbour
 /// that relays it, the grant is named by its class: there is one of each at a time.

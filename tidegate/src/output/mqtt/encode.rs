@@ -1,26 +1,13 @@
 //! A record as the head of an MQTT PUBLISH: all that stands before the payload.
-//!
-//! Written by hand, for the codec would copy every payload as a whole.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BytesMut;
+use tidegate_mqtt::Version;
+use tidegate_mqtt::publish::{PublishHead, user_properties};
+use tidegate_types::headers;
 use tidegate_types::record::DropReason;
 
 use super::MqttOptions;
-use crate::mqtt::Version;
 use crate::node::contract::Transmit;
-use crate::support::headers;
-
-/// PUBLISH with QoS 1.
-const PUBLISH: u8 = 0x32;
-/// "I sent this before."
-const DUP: u8 = 0x08;
-/// "Keep this for later subscribers."
-const RETAIN: u8 = 0x01;
-/// A name and a value of the sender's own.
-const USER_PROPERTY: u8 = 0x26;
-/// Longest text, and largest number of four 7-bit digits.
-const TEXT_MAX: usize = u16::MAX as usize;
-const REMAINING_MAX: usize = 268_435_455;
 
 /// Appends the head of a record's PUBLISH.
 ///
@@ -43,66 +30,25 @@ pub(super) fn publish(
     }
     let properties = match version {
         Version::V31 | Version::V311 => None,
-        Version::V5 => Some(properties(options, order)?),
+        Version::V5 => Some(properties(options, order).ok_or(DropReason::Oversize)?),
     };
-    let payload = record.payload.len();
-    let in_front = properties.as_ref().map_or(0, |bytes| bytes.len());
-    let remaining = 2 + record.key.len() + 2 + in_front + payload;
-    if record.key.len() > TEXT_MAX || remaining > REMAINING_MAX {
-        return Err(DropReason::Oversize);
-    }
-    let before = out.len();
-    let retain =
-        options.retain && record.properties.find(headers::RETAIN).is_some_and(|v| v == "1");
-    let flag = |flag: u8, is_set: bool| if is_set { flag } else { 0 };
-    out.put_u8(PUBLISH | flag(DUP, order.again) | flag(RETAIN, retain));
-    put_number(out, remaining);
-    if out.len() - before + remaining > packet_max {
-        out.truncate(before);
-        return Err(DropReason::Oversize);
-    }
-    put_text(out, &record.key);
-    out.put_u16(packet_id);
-    if let Some(properties) = properties {
-        out.put_slice(&properties);
-    }
-    Ok(())
+    let head = PublishHead {
+        topic: &record.key,
+        qos: 1,
+        id: Some(packet_id),
+        again: order.again,
+        retain: options.retain && record.properties.find(headers::RETAIN).is_some_and(|v| v == "1"),
+        properties: properties.as_deref(),
+        payload: record.payload.len(),
+    };
+    if head.write(out, packet_max) { Ok(()) } else { Err(DropReason::Oversize) }
 }
 
 /// The properties of MQTT 5, their length in front.
-fn properties(options: &MqttOptions, order: &Transmit) -> Result<BytesMut, DropReason> {
+fn properties(options: &MqttOptions, order: &Transmit) -> Option<Vec<u8>> {
     let class = options.classes.get(order.class.index()).map_or("", |name| name);
     let pairs = headers::of(&order.record, class, order.again);
-    if pairs.iter().any(|(name, value)| name.len().max(value.len()) > TEXT_MAX) {
-        return Err(DropReason::Oversize);
-    }
-    let length: usize = pairs.iter().map(|(name, value)| 5 + name.len() + value.len()).sum();
-    if length > REMAINING_MAX {
-        return Err(DropReason::Oversize);
-    }
-    let mut bytes = BytesMut::with_capacity(length + 4);
-    put_number(&mut bytes, length);
-    for (name, value) in &pairs {
-        bytes.put_u8(USER_PROPERTY);
-        put_text(&mut bytes, name.as_bytes());
-        put_text(&mut bytes, value.as_bytes());
-    }
-    Ok(bytes)
-}
-
-/// A variable byte integer: 7 bits a byte, the lowest first.
-fn put_number(out: &mut BytesMut, mut number: usize) {
-    while number > 0x7f {
-        out.put_u8(0x80 | (number & 0x7f) as u8);
-        number >>= 7;
-    }
-    out.put_u8(number as u8);
-}
-
-fn put_text(out: &mut BytesMut, text: &[u8]) {
-    // Its length was checked by the callers.
-    out.put_u16(text.len() as u16);
-    out.put_slice(text);
+    user_properties(pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())))
 }
 
 #[cfg(test)]
@@ -115,12 +61,12 @@ pub(super) mod tests {
     use tokio_util::codec::Decoder;
 
     use super::*;
+    use crate::keys::url::Host;
     use crate::output::test_protocol::{record, transmit, whole};
 
     pub(in crate::output::mqtt) fn options() -> MqttOptions {
         MqttOptions {
-            host: "localhost".into(),
-            port: 1883,
+            hosts: vec![Host::new("localhost", 1883)],
             tls: None,
             client_id: "gate-7".into(),
             user: None,

@@ -1,12 +1,12 @@
 //! What a broker says to a publisher, in either version.
 
 use bytes::{Buf, BytesMut};
+use tidegate_mqtt::client as wire;
+use tidegate_mqtt::frame::{Front, front};
+use tidegate_mqtt::{Reason, Version, Violation};
 use tidegate_node::io::Refusal;
 use tidegate_types::record::DropReason;
 
-use crate::mqtt::client as wire;
-use crate::mqtt::frame::{Front, front};
-use crate::mqtt::{Reason, Version, Violation};
 use crate::output::protocol::{ProtocolError, words};
 
 /// Largest packet that we read: a broker has nothing long to say to a publisher.

@@ -2,41 +2,40 @@
 
 use std::path::PathBuf;
 
-use serde::Deserialize;
 use tidegate_types::units::Size;
 
 use super::MqttOptions;
-use crate::keys::far_end::{FarEnd, explain_tls};
+use crate::keys::far_end::FarEnd;
 use crate::keys::findings::Findings;
 use crate::keys::places::Place;
-use crate::keys::reference::File;
 use crate::keys::secrets::{self, Secret};
+use crate::keys::table::keys;
 use crate::keys::url::Scheme;
 use crate::output::kind::{Driver, OutputKind, Surroundings};
 use crate::support::tls::ClientFiles;
 
-/// `mqtt` of an `[[output]]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct MqttOutputConfig {
-    /// `mqtt://host[:port]`; `mqtts` with TLS.
-    pub url: Option<String>,
-    /// PEM file with the authorities of which one must have signed the far end's certificate.
-    pub ca: Option<PathBuf>,
-    /// PEM file with a certificate of our own, where the far end wants to see one.
-    pub certificate: Option<PathBuf>,
-    /// PEM file with its private key.
-    pub key: Option<PathBuf>,
-    /// Prefix of its client identifiers; the names of node and output if left out.
-    pub client_id: Option<String>,
-    /// Ask the broker to retain what came with the retain flag.
-    pub retain: bool,
-    /// User name.
-    pub user: Option<String>,
-    /// Environment variable with the password.
-    pub password_env: Option<String>,
-    /// File with the password.
-    pub password_file: Option<PathBuf>,
+keys! {
+    /// `mqtt` of an `[[output]]`.
+    pub struct MqttOutputConfig: Eq {
+        /// mqtt://host, mqtt://host:port; mqtts:// with TLS; several hosts with commas.
+        pub url: Option<String>; required() sample("mqtt://10.0.0.2"),
+        /// With TLS: authorities of the far end's certificate. Default: those that this system trusts.
+        pub ca: Option<PathBuf>; apart("ca.pem"),
+        /// A certificate of our own, where the far end wants one.
+        pub certificate: Option<PathBuf>; apart("gate.pem"),
+        /// Its private key.
+        pub key: Option<PathBuf>; apart("gate.key"),
+        /// Prefix of its client ids. Default: node and output.
+        pub client_id: Option<String>; sample("gate-7-site"),
+        /// Ask the broker to retain records that came with the retain flag.
+        pub retain: bool = false,
+        /// User name. Default: none.
+        pub user: Option<String>; apart("gate"),
+        /// Environment variable with the password.
+        pub password_env: Option<String>; apart("SITE_PASSWORD"),
+        /// File with the password.
+        pub password_file: Option<PathBuf>; apart("/etc/tidegate/site"),
+    }
 }
 
 impl MqttOutputConfig {
@@ -55,8 +54,7 @@ impl MqttOutputConfig {
         // Two outputs to one broker must not take each other's session over.
         let names = || format!("{}-{}", surroundings.node, surroundings.output);
         Ok(MqttOptions {
-            host: url.host,
-            port: url.port,
+            hosts: url.hosts,
             tls,
             client_id: self.client_id.clone().unwrap_or_else(names),
             user: self.user.clone(),
@@ -70,37 +68,6 @@ impl MqttOutputConfig {
 impl OutputKind for MqttOutputConfig {
     fn name(&self) -> &'static str {
         Scheme::MQTT.name
-    }
-
-    fn explain(&self, file: &mut File) {
-        file.table("mqtt", "An MQTT broker, or another node of Tidegate.");
-        file.key(
-            "mqtt.url",
-            "\"mqtt://10.0.0.2\"",
-            "mqtt://host, mqtt://host:port; mqtts:// with TLS. Required.",
-        );
-        explain_tls(file, "mqtt");
-        file.key(
-            "mqtt.client_id",
-            "\"gate-7-site\"",
-            "Prefix of its client ids. Default: node and output.",
-        );
-        file.key(
-            "mqtt.retain",
-            "false",
-            "Ask the broker to retain records that came with the retain flag.",
-        );
-        file.note("mqtt.user", "\"gate\"", "User name. Default: none.");
-        file.note(
-            "mqtt.password_env",
-            "\"SITE_PASSWORD\"",
-            "Environment variable with the password.",
-        );
-        file.note("mqtt.password_file", "\"/etc/tidegate/site\"", "File with the password.");
-    }
-
-    fn example(&self) -> &'static str {
-        "site"
     }
 
     fn check(&self, place: &Place, findings: &mut Findings) {

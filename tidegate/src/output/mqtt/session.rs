@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use tidegate_mqtt::Version;
+use tidegate_mqtt::client::{DISCONNECT, Login, PING, connect};
 use tidegate_node::io::Refusal;
 use tidegate_types::record::{DeliveryId, DropReason};
 use tidegate_types::units::Time;
@@ -11,8 +13,7 @@ use tidegate_types::units::Time;
 use super::MqttOptions;
 use super::encode;
 use super::incoming::{self, Said};
-use crate::mqtt::Version;
-use crate::mqtt::client::{DISCONNECT, Login, PING, connect};
+use crate::keys::url::Host;
 use crate::node::contract::Transmit;
 use crate::output::protocol::{Heartbeat, Protocol, ProtocolError, Verdicts};
 
@@ -26,6 +27,8 @@ const KEEP_ALIVE: u16 = 30;
 pub struct Session {
     options: MqttOptions,
     lane: u8,
+    /// Where the connection leads to: another host may know another version.
+    host: Option<Host>,
     version: Version,
     is_ready: bool,
     /// How many records the broker takes unacknowledged.
@@ -53,6 +56,7 @@ impl Session {
         Session {
             options,
             lane,
+            host: None,
             version,
             is_ready: false,
             receive_max: 0,
@@ -86,7 +90,7 @@ impl Session {
             Said::TooNew if !self.is_ready && self.version == Version::V5 => {
                 self.version = Version::V311;
                 let why = "it knows no MQTT 5; trying 3.1.1, which carries no identity of records";
-                return Err(ProtocolError::Refused(why.into()));
+                return Err(ProtocolError::Older(why.into()));
             }
             Said::Ack(id, verdict) if self.is_ready => {
                 match (self.unconfirmed.remove(&id), verdict) {
@@ -150,9 +154,18 @@ impl Protocol for Session {
     /// An MQTT packet stands in one piece.
     const INTERLEAVES: bool = false;
 
+    fn leads_to(&mut self, host: &Host) {
+        if self.host.as_ref() != Some(host) {
+            self.host = Some(host.clone());
+            self.version = Version::V5;
+        }
+    }
+
     fn connect(&mut self, now: Time, out: &mut BytesMut) {
         let told = std::mem::take(&mut self.told);
-        *self = Session { told, ..Session::of(self.options.clone(), self.lane, self.version) };
+        let host = self.host.take();
+        *self =
+            Session { told, host, ..Session::of(self.options.clone(), self.lane, self.version) };
         self.heartbeat = Heartbeat::new(now, HEARTBEAT);
         self.push_connect(out);
     }
@@ -225,8 +238,7 @@ impl Protocol for Session {
 /// Takes arbitrary bytes from a broker: for fuzzing. Nothing they say may panic or grow memory.
 pub fn fuzz(bytes: &[u8]) {
     let options = MqttOptions {
-        host: String::new(),
-        port: 0,
+        hosts: Vec::new(),
         tls: None,
         client_id: "fuzz".into(),
         user: None,

@@ -2,41 +2,28 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use tidegate_types::units::Size;
 
 use super::{FileOptions, SinkOptions};
-use crate::keys::findings::Findings;
-use crate::keys::places::Place;
-use crate::keys::reference::{File, quoted};
+use crate::keys::table::keys;
 use crate::keys::units::ByteSize;
 use crate::output::kind::{Below, Driver, OutputKind, Surroundings};
 
-/// `sink` of an `[[output]]`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct SinkConfig {
-    /// Folder of the JSON lines files.
-    pub directory: PathBuf,
-    /// A file that has grown to this is closed and a new one begun.
-    pub file_max: ByteSize,
-    /// Files kept; the oldest goes.
-    pub files: u32,
-    /// Make lines safe on disk before their records are confirmed.
-    pub sync: bool,
-    /// Write nothing: count, confirm and forget.
-    pub discard: bool,
-}
-
-impl Default for SinkConfig {
-    fn default() -> Self {
-        SinkConfig {
-            directory: "tidegate-data".into(),
-            file_max: ByteSize(Size::from_mib(64)),
-            files: 8,
-            sync: true,
-            discard: false,
-        }
+keys! {
+    /// `sink` of an `[[output]]`.
+    pub struct SinkConfig: Eq {
+        /// Folder of the files.
+        pub directory: PathBuf = "tidegate-data".into(),
+        /// A file of this size is closed and a new one begun.
+        pub file_max: ByteSize = ByteSize(Size::from_mib(64));
+            at_least(ByteSize(Size::from_kib(4)), "too small for a file"),
+        /// Files kept; the oldest goes.
+        pub files: u32 = 8; at_least(1, "nothing could be kept"),
+        /// Make lines safe on disk before their records are confirmed, all that wait by one sync. false: confirmed is
+        /// what the kernel has, and a power cut loses it.
+        pub sync: bool = true,
+        /// Write nothing: confirm and forget.
+        pub discard: bool = false,
     }
 }
 
@@ -59,42 +46,6 @@ impl SinkConfig {
 impl OutputKind for SinkConfig {
     fn name(&self) -> &'static str {
         "sink"
-    }
-
-    fn explain(&self, file: &mut File) {
-        let SinkConfig { directory, file_max, files, sync, discard } = self;
-        file.table("sink", "JSON lines files on this machine: sink = {} has all defaults.");
-        file.key("sink.directory", &quoted(directory.display()), "Folder of the files.");
-        file.key(
-            "sink.file_max",
-            &quoted(file_max),
-            "A file of this size is closed and a new one begun.",
-        );
-        file.key("sink.files", &files.to_string(), "Files kept; the oldest goes.");
-        file.key(
-            "sink.sync",
-            &sync.to_string(),
-            "Make lines safe on disk before their records are confirmed, all that wait by one sync. false:\n\
-             confirmed is what the kernel has, and a power cut loses it.",
-        );
-        file.key("sink.discard", &discard.to_string(), "Write nothing: confirm and forget.");
-    }
-
-    fn example(&self) -> &'static str {
-        "archive"
-    }
-
-    fn check(&self, place: &Place, findings: &mut Findings) {
-        if self.files == 0 {
-            findings.error(place.to("files"), "nothing could be kept: give at least 1");
-        }
-        if self.file_max.0 < Size::from_kib(4) {
-            findings.error(place.to("file_max"), "too small for a file: give at least 4KiB");
-        }
-    }
-
-    fn is_default(&self) -> bool {
-        true
     }
 
     fn folder(&self) -> Option<(&'static str, &Path)> {

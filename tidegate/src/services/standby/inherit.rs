@@ -13,6 +13,7 @@ use tidegate_link::claims::ClaimRight;
 use tidegate_link::envelope::Envelope;
 use tidegate_link::packet::Custody;
 use tidegate_log::{Destinations, Fetch, Key, LoggedRecord, Recovery, Runs, SegmentId};
+use tidegate_types::headers;
 use tidegate_types::record::{Fate, Identity, Origin, StreamId};
 use tidegate_types::units::Size;
 use tokio::sync::{mpsc, watch};
@@ -23,7 +24,6 @@ use crate::node::log_store::folder::segment_path;
 use crate::node::log_store::look::read_recovery;
 use crate::node::log_store::read::read_window;
 use crate::support::disk::Real;
-use crate::support::headers;
 
 /// Bytes of records that are offered and not accepted yet.
 const OFFERED_MAX: u64 = 4 << 20;

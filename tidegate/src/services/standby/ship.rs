@@ -108,6 +108,22 @@ impl Owner {
     /// Until the connection ends; `Ok` when the node is gone.
     async fn copy(&mut self) -> io::Result<()> {
         let (mut talk, letter) = self.connect().await?;
+        let ended = self.copy_by(&mut talk, letter).await;
+        let is_cut = |error: &io::Error| {
+            matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+        };
+        if ended.as_ref().is_err_and(is_cut) {
+            // Who refuses says why and closes: nothing can be written any more, and the words are still there to be read.
+            while let Ok(Some(message)) = talk.try_hear() {
+                if matches!(message, MirrorMessage::Refused(_)) {
+                    return Err(unexpected(message));
+                }
+            }
+        }
+        ended
+    }
+
+    async fn copy_by(&mut self, talk: &mut Talk, letter: Option<Bytes>) -> io::Result<()> {
         // The name of the keeper is proven; it may have many segments.
         talk.trust(usize::MAX);
         let (node, incarnation) = (self.node.clone(), self.incarnation);

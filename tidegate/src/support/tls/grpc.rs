@@ -80,6 +80,13 @@ impl FleetTls {
     /// As [`FleetTls::endpoint`], or nobody answers.
     pub(crate) async fn connect(&self, to: &str) -> anyhow::Result<Channel> {
         let endpoint = self.endpoint(to)?;
-        endpoint.connect().await.with_context(|| format!("no orchestrator answers at {to}"))
+        let nobody =
+            |error| anyhow::anyhow!("no orchestrator answers at {to}: {}", innermost(&error));
+        endpoint.connect().await.map_err(nobody)
     }
+}
+
+/// What is at the bottom of an error: each layer above repeats that a transport failed.
+fn innermost<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a dyn std::error::Error {
+    std::iter::successors(Some(error), |error| error.source()).last().unwrap_or(error)
 }

@@ -9,6 +9,7 @@ use tidegate::input::mqtt::Version;
 use tidegate::input::mqtt::client::MqttClientOptions;
 use tidegate::node::contract::Notice;
 use tidegate::support::tls::{ClientFiles, ClientTls};
+use tidegate_mqtt::client_session::Options;
 use tidegate_types::record::RefuseReason;
 use tokio::time::sleep;
 
@@ -79,14 +80,16 @@ impl Mosquitto {
             host: "127.0.0.1".into(),
             port: self.address.port(),
             tls: None,
-            client_id: "gate-7-in".into(),
-            user: None,
-            password: None,
-            topics: vec!["plant/#".into()],
-            qos,
-            version,
-            receive_maximum: 10,
-            max_packet_size: 10_000,
+            session: Options {
+                client_id: "gate-7-in".into(),
+                user: None,
+                password: None,
+                topics: vec!["plant/#".into()],
+                qos,
+                version,
+                receive_maximum: 10,
+                max_packet_size: 10_000,
+            },
         }
     }
 

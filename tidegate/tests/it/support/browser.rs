@@ -43,6 +43,8 @@ impl Browser {
             .args(["--headless=new", "--remote-debugging-pipe", "--no-first-run"])
             // Tests run as root as well, and the page is our own.
             .args(["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+            // A picture has the width that the page was laid out for.
+            .arg("--hide-scrollbars")
             .args(["--disable-extensions", "--disable-background-networking"])
             .arg(format!("--user-data-dir={}", profile.display()))
             .arg("about:blank")

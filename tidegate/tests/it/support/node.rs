@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate::node::contract::{Arrival, Clock, Feedback, Order, OutputPort, Transmit};
+use tidegate::node::contract::{Arrival, Clock, Feedback, Orders, OutputPort, Transmit};
 use tidegate::output::kind::Driver;
 use tidegate_node::io::{Input, OutputId, PathState, Refusal};
 use tidegate_types::class::ClassId;
@@ -42,7 +42,7 @@ struct LaneState {
 
 /// See the file's header.
 pub(crate) struct Node {
-    orders: mpsc::UnboundedSender<Order>,
+    orders: Orders,
     reports: mpsc::Receiver<Arrival>,
     output: JoinHandle<()>,
     lanes: Vec<LaneState>,
@@ -60,11 +60,10 @@ pub(crate) struct Node {
 impl Node {
     /// Starts an output with so many lanes.
     pub(crate) fn start(options: impl Driver + 'static, lanes: u8, window: usize) -> Node {
-        let (orders, inbox) = mpsc::unbounded_channel();
         let (sender, reports) = mpsc::channel(64);
         let feedback = Feedback::new(sender, OutputId(0), Clock::start());
         let (id, name) = (OutputId(0), "output".into());
-        let port = OutputPort { id, name, lanes, orders: inbox, feedback };
+        let (orders, port) = OutputPort::new(id, name, lanes, feedback);
         let mut states = Vec::new();
         states.resize_with(usize::from(lanes), LaneState::default);
         Node {
@@ -145,7 +144,7 @@ impl Node {
                         size,
                         again: *again,
                     };
-                    self.orders.send(Order::Transmit(order)).unwrap();
+                    self.orders.transmit(order);
                 }
             }
         }
@@ -195,7 +194,7 @@ impl Node {
 
     /// Stops the output politely.
     pub(crate) async fn stop(self) {
-        self.orders.send(Order::Stop).unwrap();
+        self.orders.stop();
         let Node { mut reports, output, .. } = self;
         let drain = async { while reports.recv().await.is_some() {} };
         let (stopped, ()) = tokio::join!(timeout(PATIENCE, output), drain);

@@ -26,12 +26,21 @@ impl Node {
     }
 
     /// With a command that ends in the program.
-    pub(crate) fn start_by(mut command: Command, name: &str, config: &str) -> Node {
+    pub(crate) fn start_by(command: Command, name: &str, config: &str) -> Node {
+        Node::start_as("run", command, name, config)
+    }
+
+    /// The orchestrator of a fleet.
+    pub(crate) fn orchestrator(name: &str, config: &str) -> Node {
+        Node::start_as("orchestrate", Command::new(env!("CARGO_BIN_EXE_tidegate")), name, config)
+    }
+
+    fn start_as(what: &str, mut command: Command, name: &str, config: &str) -> Node {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
         let file = folder.join(format!("{name}.toml"));
         std::fs::write(&file, config).unwrap();
         let mut process = command
-            .args(["run", "-c"])
+            .args([what, "-c"])
             .arg(file)
             .current_dir(folder)
             .env_remove("TIDEGATE_LOG")

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use tidegate::keys::url::Host;
 use tidegate::output::amqp::AmqpOptions;
 use tidegate_testbed::free_port;
 
@@ -129,8 +130,7 @@ impl Rabbit {
     /// Options for an output to this broker.
     pub(crate) fn options(&self) -> AmqpOptions {
         AmqpOptions {
-            host: "localhost".into(),
-            port: self.port,
+            hosts: vec![Host::new("localhost", self.port)],
             tls: None,
             virtual_host: "/".into(),
             user: "guest".into(),

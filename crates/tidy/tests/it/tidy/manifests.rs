@@ -15,6 +15,7 @@ pub(crate) const ROOMS: &[(&str, &[&str])] = &[
     ("cluster", &["types"]),
     ("stream", &["types"]),
     ("broker", &["types"]),
+    ("mqtt", &["types", "broker"]),
     ("frames", &["types"]),
 ];
 /// Libraries that a room may use: none that knows a clock, a socket or a file.

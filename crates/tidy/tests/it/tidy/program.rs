@@ -10,34 +10,30 @@ const PROGRAM: &str = "tidegate/src/";
 /// The folders of the program from the bottom up, and those that each may use (docs/decisions/0106).
 pub(crate) const FOLDERS: &[(&str, &[&str])] = &[
     ("support", &[]),
-    ("mqtt", &["support"]),
     ("keys", &["support"]),
     ("link", &["support"]),
     ("script", &["support", "link"]),
     ("node", &["support", "link", "script"]),
-    ("input", &["support", "mqtt", "link", "node"]),
-    ("output", &["support", "keys", "mqtt", "link", "node"]),
-    ("config", &["support", "keys", "link", "script", "output"]),
-    ("services", &["support", "mqtt", "keys", "link", "script", "node", "input", "config"]),
+    ("input", &["support", "keys", "link", "node"]),
+    ("output", &["support", "keys", "link", "node"]),
+    ("config", &["support", "keys", "link", "script", "input", "output"]),
+    ("services", &["support", "keys", "link", "script", "node", "input", "config"]),
     (
         "observe",
-        &[
-            "support", "mqtt", "keys", "link", "script", "node", "input", "output", "config",
-            "services",
-        ],
+        &["support", "keys", "link", "script", "node", "input", "output", "config", "services"],
     ),
     (
         "assembly",
         &[
-            "support", "mqtt", "keys", "link", "script", "node", "input", "output", "config",
-            "services", "observe",
+            "support", "keys", "link", "script", "node", "input", "output", "config", "services",
+            "observe",
         ],
     ),
     (
         "cli",
         &[
-            "support", "mqtt", "keys", "link", "script", "node", "input", "output", "config",
-            "services", "observe", "assembly",
+            "support", "keys", "link", "script", "node", "input", "output", "config", "services",
+            "observe", "assembly",
         ],
     ),
 ];

@@ -1,4 +1,4 @@
-//! Clients that measure: MQTT 3.1.1 as bytes, for they share the machine with what they measure.
+//! Clients that measure: MQTT 3.1.1 on blocking sockets, for they share the machine with what they measure.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -6,6 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use tidegate_mqtt::Version;
+use tidegate_mqtt::client::{Login, connect, subscribe};
+use tidegate_mqtt::frame::{ControlPacket, Front, front};
+use tidegate_mqtt::publish::{Publish, PublishHead};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -15,34 +20,22 @@ const TIME: usize = 8;
 /// Nanoseconds: when a record was published, and how long it took.
 pub(super) type Taken = (u64, u64);
 
-fn packet(first: u8, body: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![first];
-    let mut left = body.len();
-    loop {
-        let digit = (left % 128) as u8;
-        left /= 128;
-        bytes.push(if left > 0 { digit | 0x80 } else { digit });
-        if left == 0 {
-            break;
-        }
-    }
-    bytes.extend(body);
-    bytes
-}
-
-fn push_text(body: &mut Vec<u8>, text: &str) {
-    // Names here are short.
-    body.extend((text.len() as u16).to_be_bytes());
-    body.extend(text.as_bytes());
-}
-
 /// A PUBLISH of so many bytes, and where its payload begins.
 pub(super) fn publish_packet(topic: &str, payload: usize) -> (Vec<u8>, usize) {
-    let mut body = Vec::new();
-    push_text(&mut body, topic);
-    body.resize(body.len() + payload.max(TIME), 0);
-    let bytes = packet(0x30, &body);
-    let at = bytes.len() - payload.max(TIME);
+    let payload = payload.max(TIME);
+    let head = PublishHead {
+        topic: topic.as_bytes(),
+        qos: 0,
+        id: None,
+        again: false,
+        retain: false,
+        properties: None,
+        payload,
+    };
+    let mut bytes = Vec::new();
+    assert!(head.write(&mut bytes, usize::MAX), "names here are short");
+    let at = bytes.len();
+    bytes.resize(at + payload, 0);
     (bytes, at)
 }
 
@@ -54,9 +47,20 @@ pub(super) fn log_in(address: SocketAddr, name: &str) -> io::Result<TcpStream> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    let mut body = b"\x00\x04MQTT\x04\x02\x00\x00".to_vec();
-    push_text(&mut body, name);
-    stream.write_all(&packet(0x10, &body))?;
+    let login = Login {
+        version: Version::V311,
+        client_id: name,
+        user: None,
+        password: None,
+        clean: true,
+        keepalive: 0,
+        session_expiry: 0,
+        receive_maximum: u16::MAX,
+        maximum_packet_size: None,
+    };
+    let mut hello = Vec::new();
+    connect(&mut hello, &login);
+    stream.write_all(&hello)?;
     let mut answer = [0; 4];
     stream.read_exact(&mut answer)?;
     match answer {
@@ -91,10 +95,9 @@ impl Subscriber {
         origin: Instant,
     ) -> io::Result<Self> {
         let mut stream = log_in(address, name)?;
-        let mut body = vec![0, 1];
-        push_text(&mut body, topic);
-        body.push(0);
-        stream.write_all(&packet(0x82, &body))?;
+        let mut ask = Vec::new();
+        subscribe(&mut ask, Version::V311, 1, &[topic.to_owned()], 0);
+        stream.write_all(&ask)?;
         // The SUBACK.
         stream.read_exact(&mut [0; 5])?;
         stream.set_read_timeout(None)?;
@@ -124,13 +127,9 @@ fn note(mut stream: TcpStream, origin: Instant, came: &AtomicU64, taken: &Mutex<
         let now = origin.elapsed().as_nanos() as u64;
         bytes.extend(&buffer[..length]);
         let mut start = 0;
-        while let Some((first, body, end)) = split(&bytes[start..]) {
-            if first & 0xf0 == 0x30
-                && let Some(time) = time_in(&bytes[start + body..start + end])
-            {
-                noted.push((time, now.saturating_sub(time)));
-            }
-            start += end;
+        while let Ok(Front::Complete(packet)) = front(&bytes[start..], u32::MAX) {
+            noted.extend(time_in(&packet).map(|time| (time, now.saturating_sub(time))));
+            start += packet.size;
         }
         bytes.drain(..start);
         came.fetch_add(noted.len() as u64, Ordering::Relaxed);
@@ -138,25 +137,13 @@ fn note(mut stream: TcpStream, origin: Instant, came: &AtomicU64, taken: &Mutex<
     }
 }
 
-/// The first byte of a packet, and where its body begins and ends; `None` until all of it is there.
-fn split(bytes: &[u8]) -> Option<(u8, usize, usize)> {
-    let first = *bytes.first()?;
-    let (mut length, mut shift, mut at) = (0_usize, 0, 1);
-    loop {
-        let digit = *bytes.get(at)?;
-        length |= usize::from(digit & 0x7f) << shift;
-        (shift, at) = (shift + 7, at + 1);
-        if digit & 0x80 == 0 || shift > 21 {
-            break;
-        }
+/// The time in a PUBLISH.
+fn time_in(packet: &ControlPacket<'_>) -> Option<u64> {
+    if packet.first >> 4 != 3 {
+        return None;
     }
-    (bytes.len() >= at + length).then_some((first, at, at + length))
-}
-
-/// The time in a PUBLISH of QoS 0.
-fn time_in(body: &[u8]) -> Option<u64> {
-    let topic = usize::from(u16::from_be_bytes(*body.first_chunk()?));
-    body.get(2 + topic..)?.first_chunk().map(|time| u64::from_be_bytes(*time))
+    let publish = Publish::read(Version::V311, packet.first & 0x0f, packet.body).ok()?;
+    publish.payload.first_chunk().map(|time| u64::from_be_bytes(*time))
 }
 
 #[cfg(test)]
@@ -167,10 +154,9 @@ mod tests {
     fn a_packet_is_found_again_with_its_time() {
         let (mut bytes, at) = publish_packet("out/3", 300);
         bytes[at..at + TIME].copy_from_slice(&77_u64.to_be_bytes());
-        assert!((0..bytes.len()).all(|end| split(&bytes[..end]).is_none()));
-        let (first, body, end) = split(&bytes).unwrap();
-        assert_eq!((first, end, time_in(&bytes[body..end])), (0x30, bytes.len(), Some(77)));
+        let Ok(Front::Complete(packet)) = front(&bytes, u32::MAX) else { panic!("it is whole") };
+        assert_eq!((packet.size, time_in(&packet)), (bytes.len(), Some(77)));
         assert_eq!(publish_packet("a", 0).0.len(), 2 + 3 + TIME);
-        assert_eq!(time_in(&[0, 9, 1]), None);
+        assert_eq!(time_in(&ControlPacket { body: &[0, 9, 1], ..packet }), None);
     }
 }

@@ -27,6 +27,12 @@ fn a_screen_has_exactly_its_rows_and_no_line_is_too_long() {
 }
 
 #[test]
+fn the_help_fits_80_columns_and_24_rows() {
+    assert!(HELP.lines().all(|line| line.len() <= 80), "{HELP}");
+    assert!(HELP.lines().count() < 24);
+}
+
+#[test]
 fn what_does_not_fit_can_be_scrolled_to_and_no_further() {
     let mut state = state(50);
     let lines = state.screen(80, 24, Paint::Plain);

@@ -8,7 +8,7 @@ use tidegate_types::record::{Owner, RefuseReason};
 use super::{Connection, failed};
 use crate::input::mqtt::clients::Taken;
 use crate::input::mqtt::listener::{Arrival, Shared};
-use crate::input::mqtt::session::{End, Step};
+use crate::input::mqtt::session::{End, SessionStep};
 use crate::node::contract::{Source, Stopping};
 use crate::support::access::Quota;
 use crate::support::places::address;
@@ -88,9 +88,12 @@ impl Connection<'_> {
         loop {
             self.fill().await?;
             match self.receive(self.shared.intake.now()) {
-                Step::Connect => break,
-                Step::End(end) => return Err(end),
-                Step::Read(_) | Step::Offer | Step::Wait | Step::Ask(_) => {}
+                SessionStep::Connect => break,
+                SessionStep::End(end) => return Err(end),
+                SessionStep::Read(_)
+                | SessionStep::Offer
+                | SessionStep::Wait
+                | SessionStep::Ask(_) => {}
             }
             if let Some(excess) = self.buffer.excess().filter(|_| self.room.is_none()) {
                 // Who waits here may wait for who waits here: so nobody does.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Connection;
-use crate::input::mqtt::session::{End, Step};
+use crate::input::mqtt::session::{End, SessionStep};
 
 /// Bytes that are read: what a socket holds, and no more from who never stops.
 const REST_MAX: usize = 8 << 20;
@@ -79,11 +79,11 @@ impl Connection<'_> {
     /// Nothing more is there: the end.
     pub(super) fn read_rest(
         &mut self,
-        step: &Step,
+        step: &SessionStep,
         leaving: &mut Leaving<'_>,
     ) -> Result<bool, End> {
         // What waits for the node, or for a subscriber, goes on by itself.
-        if !matches!(step, Step::Read(_)) && !self.buffer.bytes().is_empty() {
+        if !matches!(step, SessionStep::Read(_)) && !self.buffer.bytes().is_empty() {
             return Ok(false);
         }
         if let Some(excess) = self.buffer.excess()

@@ -7,6 +7,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tidegate_broker::Message;
+use tidegate_mqtt::Version;
+use tidegate_mqtt::control::FilterRequest;
 use tidegate_types::record::{Offered, RefuseReason, Token};
 use tidegate_types::units::Time;
 use tokio::time::timeout;
@@ -14,10 +16,8 @@ use tokio::time::timeout;
 use super::Connection;
 use super::arrival::payer;
 use super::leaving::Leaving;
-use crate::input::mqtt::session::{End, Granted, Request, Session};
-use crate::mqtt::Version;
-use crate::mqtt::control::Entry;
-use crate::node::broker::{Payer, Seat, SubscribeError};
+use crate::input::mqtt::session::{End, FilterOutcome, Request, Session};
+use crate::node::broker::{Payer, Seat, SubscribeError, Subscriber};
 use crate::node::contract::Source;
 use crate::node::door::{Bringer, From};
 use crate::support::access::is_of_server;
@@ -94,7 +94,7 @@ impl Connection<'_> {
     pub(super) fn ask(&mut self, request: &Request) -> bool {
         let is_logged = !self.session.logged_expiry().is_zero();
         let entries = &request.filters.entries;
-        let granted: Vec<Granted> = if request.subscribes {
+        let granted: Vec<FilterOutcome> = if request.subscribes {
             entries.iter().map(|entry| self.subscribe(entry)).collect()
         } else {
             entries.iter().map(|entry| self.unsubscribe(entry)).collect()
@@ -103,11 +103,11 @@ impl Connection<'_> {
         is_logged && self.session.logged_expiry().is_zero()
     }
 
-    fn subscribe(&mut self, entry: &Entry) -> Granted {
-        let Some(subscription) = &entry.subscription else { return Granted::Invalid };
+    fn subscribe(&mut self, entry: &FilterRequest) -> FilterOutcome {
+        let Some(subscription) = &entry.subscription else { return FilterOutcome::Invalid };
         if !self.grants.may_subscribe(&subscription.filter) {
             self.shared.intake.counts().refused(RefuseReason::Forbidden.name());
-            return Granted::Forbidden;
+            return FilterOutcome::Forbidden;
         }
         if self.session.subscriber().is_none() {
             let hub = self.door.hub();
@@ -117,12 +117,12 @@ impl Connection<'_> {
             let payer = Payer { client, account: self.account.clone(), subscriptions };
             self.session.set_subscriber(hub.subscriber(&payer));
         }
-        let Some(subscriber) = self.session.subscriber() else { return Granted::Invalid };
+        let Some(subscriber) = self.session.subscriber() else { return FilterOutcome::Invalid };
         self.door.publisher().speak_for(subscriber.id());
         let wants = |is_new| entry.retained.wants(is_new);
         let hub = self.door.hub();
         match hub.subscribe(subscriber, subscription.clone(), entry.options, wants) {
-            Ok(()) => Granted::Qos(entry.options.qos),
+            Ok(()) => FilterOutcome::Qos(entry.options.qos),
             Err(error) => {
                 let counts = self.shared.intake.counts();
                 counts.refused(RefuseReason::Full.name());
@@ -130,16 +130,20 @@ impl Connection<'_> {
                     counts.over_quota("subscriptions");
                 }
                 tracing::debug!(client = &**self.session.client(), %error, "no subscription");
-                Granted::TooMany
+                FilterOutcome::TooMany
             }
         }
     }
 
-    fn unsubscribe(&mut self, entry: &Entry) -> Granted {
-        let Some(subscription) = &entry.subscription else { return Granted::Invalid };
+    fn unsubscribe(&mut self, entry: &FilterRequest) -> FilterOutcome {
+        let Some(subscription) = &entry.subscription else { return FilterOutcome::Invalid };
         let hub = self.door.hub();
         let ended = |subscriber| hub.unsubscribe(subscriber, subscription);
-        if self.session.subscriber().is_some_and(ended) { Granted::Ended } else { Granted::None }
+        if self.session.subscriber().is_some_and(ended) {
+            FilterOutcome::Ended
+        } else {
+            FilterOutcome::None
+        }
     }
 
     /// What an earlier connection subscribed to may be more than this one has a right to.
@@ -161,7 +165,7 @@ impl Connection<'_> {
         // Who leaves is read, not written to.
         let is_full = !self.effects.out.is_empty() || self.stream.has_to_write();
         let blocked = is_full && !leaving.is_so();
-        let seat = self.session.seat().cloned();
+        let seat = self.session.subscriber().map(Subscriber::seat).cloned();
         if let Some(seat) = &seat {
             seat.taken(is_full);
         }

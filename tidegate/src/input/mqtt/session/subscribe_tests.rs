@@ -1,12 +1,20 @@
 //! A subscriber's session: what it asks for, and what it is sent.
 
 use tidegate_broker::SubscribeOptions;
-use tidegate_types::record::SourceId;
+use tidegate_types::record::{Offered, Properties, SourceId};
 use tidegate_types::units::Time;
 
-use super::tests::LIMITS;
 use super::*;
 use crate::node::broker::{Hub, Publisher};
+
+const LIMITS: Limits = Limits {
+    max_packet_size: 1000,
+    receive_maximum: 2,
+    topic_alias_maximum: 4,
+    session_expiry_max: 60,
+    keepalive_max: 0,
+    refused: Refused::Close,
+};
 
 /// A session whose CONNECT (MQTT 5) has these properties, and what it was answered.
 fn connected(properties: &[u8], limits: Limits) -> (Session, Effects) {
@@ -18,7 +26,7 @@ fn connected(properties: &[u8], limits: Limits) -> (Session, Effects) {
     body.extend(b"\0\x01s");
     let packet = [&[0x10, body.len() as u8][..], &body].concat();
     let (done, step) = session.receive(Time::ZERO, &packet, &mut effects);
-    assert_eq!((done, step), (packet.len(), Step::Connect));
+    assert_eq!((done, step), (packet.len(), SessionStep::Connect));
     session.opened(SourceId(7), "s".into(), &mut effects).unwrap();
     (session, effects)
 }
@@ -35,9 +43,18 @@ fn subscribe(session: &mut Session, hub: &Hub, filter: &str, qos: u8) {
 }
 
 fn record(topic: &'static str, payload: &'static str) -> Offered {
-    let facts = record::Facts::default();
-    let (key, payload) = (topic.as_bytes().into(), payload.as_bytes().into());
-    facts.record(SourceId(0), None, key, payload, Time::ZERO)
+    Offered {
+        source: SourceId(0),
+        token: None,
+        key: topic.as_bytes().into(),
+        properties: Properties::default(),
+        payload: payload.as_bytes().into(),
+        read_at: Time::ZERO,
+        source_unix_ns: None,
+        ttl: None,
+        foreign: None,
+        packet: None,
+    }
 }
 
 fn publish(publisher: &mut Publisher, topic: &'static str, payload: &'static str, qos: u8) {
@@ -58,9 +75,9 @@ fn a_request_is_a_step_of_its_own() {
     let packets = b"\x30\x05\0\x01t\0x\x82\x07\0\x09\0\0\x01a\x01";
     let (done, step) = session.receive(Time::ZERO, packets, &mut effects);
     assert_eq!((done, effects.records.len()), (packets.len(), 1), "what came before goes before");
-    let Step::Ask(request) = step else { panic!("{step:?}") };
+    let SessionStep::Ask(request) = step else { panic!("{step:?}") };
     assert!(request.subscribes && request.filters.id == 9);
-    session.grant(&request, &[Granted::Qos(1)], &mut effects.out);
+    session.grant(&request, &[FilterOutcome::Qos(1)], &mut effects.out);
     assert_eq!(effects.out, b"\x90\x04\0\x09\0\x01");
     effects.out.clear();
     session.refuse(&request, &mut effects.out);
@@ -79,7 +96,7 @@ fn a_message_is_sent_acknowledged_and_over() {
     session.receive(Time::ZERO, b"\x50\x02\0\x01\x50\x02\0\x02", &mut effects);
     assert_eq!(effects.out, b"\x62\x02\0\x01\x62\x03\0\x02\x92", "the second one is not known");
     session.receive(Time::ZERO, b"\x70\x02\0\x01", &mut effects);
-    assert_eq!(session.seat().unwrap().outbox().in_flight(), 0);
+    assert_eq!(session.subscriber().unwrap().seat().outbox().in_flight(), 0);
 }
 
 #[test]

@@ -45,11 +45,11 @@ function build(table) {
   if (table.note) element("p", section, { class: "soft" });
   const made = element("table", section, { role: "table", "aria-label": table.title });
   const head = element("tr", element("thead", made, { role: "rowgroup" }), { role: "row" });
-  for (const { label, title, isText } of table.columns) {
+  for (const { label, title, kind } of table.columns) {
     const th = element("th", head, { role: "columnheader", scope: "col" });
     th.textContent = label;
     if (title) th.title = title;
-    if (isText) th.className = "text";
+    if (kind) th.className = kind;
   }
   element("tbody", made, { role: "rowgroup" });
 }
@@ -57,18 +57,18 @@ function build(table) {
 function row(columns) {
   const tr = document.createElement("tr");
   tr.setAttribute("role", "row");
-  columns.forEach(({ label, title, isText }, place) => {
+  columns.forEach(({ label, title, kind }, place) => {
     const cell = element(place ? "td" : "th", tr, { role: place ? "cell" : "rowheader" });
     cell.dataset.label = label;
     if (title) cell.title = title;
-    if (isText) cell.className = "text";
+    if (kind) cell.className = kind;
   });
   return tr;
 }
 
 function fill(table, status) {
   const rows = table.rows(status), section = byId(table.id);
-  section.hidden = !rows.length && !(table.id === "clients" && status.broker);
+  section.hidden = !rows.length && !table.isShown?.(status);
   if (section.hidden) return;
   if (table.note) say(section.querySelector("p"), table.note(status));
   const kept = keyed(section.querySelector("tbody"), rows.map(table.key), () => row(table.columns));

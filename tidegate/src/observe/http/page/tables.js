@@ -3,7 +3,10 @@
 import { clock, number, percent, rate, reasons, size, sum, time } from "/page/words.js";
 
 const column = (label, cell, title) => ({ label, cell, title });
-const words = (label, cell) => ({ label, cell, isText: true });
+// A word stands at the left; words may also take a line of their own.
+const word = (label, cell) => ({ label, cell, kind: "word" });
+const words = (label, cell) => ({ label, cell, kind: "text" });
+const list = (label, cell, title) => ({ label, cell, title, kind: "list" });
 const warn = count => ({ text: number(count), mood: count ? "warn" : "" });
 const why = counts => ({ text: reasons(counts), mood: sum(counts) ? "warn" : "" });
 const known = (value, words) => value ? words(value) : "–";
@@ -11,12 +14,17 @@ const quantile = (times, key) => times.count ? time(times[key]) : "–";
 const p99 = (times, bound) => times.count
   ? { text: time(times.p99_seconds), mood: times.p99_seconds <= bound ? "good" : "bad" } : "–";
 
+const copy = own => ({ behind_bytes: own.behind_bytes, ...(own.is_up
+  ? { state: "copied to the mirror", mood: "good" } : { state: "the mirror is away: nothing is copied", mood: "bad" }) });
+const keeping = kept => kept.is_inherited ? { state: "its node is away: sent from here", mood: "warn" }
+  : kept.is_connected ? { state: "kept for its node", mood: "good" } : { state: "its node is not connected", mood: "warn" };
+
 const residence = bound => [
   column("p50, last minute", row => quantile(row.recent, "p50_seconds"), "arrival to last byte on the wire"),
   column("p99, last minute", row => p99(row.recent, bound(row)), "arrival to last byte on the wire"),
   column("violated, last minute", row => warn(row.recent.violated), "deliveries whose bound passed"),
   column("violated", row => warn(row.counts.violated), "since start"),
-  column("dropped", row => why(row.counts.dropped), "since start, by reason"),
+  list("dropped", row => why(row.counts.dropped), "since start, by reason"),
 ];
 
 export const tables = [
@@ -37,7 +45,7 @@ export const tables = [
     id: "streams", title: "Streams", rows: s => s.streams, key: row => row.name,
     columns: [
       column("stream", row => row.name),
-      column("class", row => row.class),
+      word("class", row => row.class),
       column("bound", row => time(row.bound_seconds)),
       column("in", row => rate(row.input_bytes_per_second)),
       column("confirmed", row => rate(row.output_bytes_per_second)),
@@ -64,9 +72,9 @@ export const tables = [
     }))),
     columns: [
       column("link", row => row.link),
-      column("path", row => row.name),
-      column("state", row => ({ text: row.state, mood: row.state === "up" ? "good" : "bad" })),
-      column("by", row => row.transport || "–"),
+      word("path", row => row.name),
+      word("state", row => ({ text: row.state, mood: row.state === "up" ? "good" : "bad" })),
+      word("by", row => row.transport || "–"),
       column("rate", row => known(row.rate_bytes_per_second, rate)),
       column("round trip", row => known(row.rtt_seconds, time)),
       column("queue", row => known(row.queue_delay_seconds, time), "on the way to the far end"),
@@ -75,12 +83,55 @@ export const tables = [
     ],
   },
   {
-    id: "clients", title: "MQTT clients", rows: s => s.broker ? s.broker.clients : [], key: row => row.client,
+    id: "fleet", title: "Fleet: grants in force", rows: s => s.fleet ? s.fleet.grants : [], isShown: s => !!s.fleet,
+    key: row => row.direction + " " + row.class + " " + row.peer,
+    note: s => {
+      const f = s.fleet;
+      return (f.has_leader ? "An orchestrator leads. " : "No orchestrator leads: the node goes on alone. ") +
+        "Neighbours up: " + number(f.peers_up) + " of " + number(f.peers) + ". Lent: " + rate(f.lent_bytes_per_second) +
+        ". Borrowed: " + rate(f.borrowed_bytes_per_second) + ". Since start, by neighbours: " +
+        number(f.redirected_records) + " records, " + size(f.redirected_bytes) + "; for neighbours: " +
+        size(f.relayed_bytes) + ".";
+    },
+    columns: [
+      column("neighbour", row => row.peer),
+      word("direction", row => row.direction === "lent" ? "lent to it" : "borrowed from it"),
+      word("class", row => row.class),
+      column("rate", row => rate(row.bytes_per_second), "what of the uplink may be used now"),
+    ],
+  },
+  {
+    id: "mirror", title: "Mirrors", key: row => row.key,
+    rows: s => !s.mirror ? [] : [
+      ...(s.mirror.own ? [{ key: "own", log: "this node's log", incarnation: s.incarnation, ...copy(s.mirror.own) }] : []),
+      ...s.mirror.kept.map(kept => ({ ...kept, key: kept.node + " " + kept.incarnation, log: "log of " + kept.node, ...keeping(kept) })),
+    ],
+    columns: [
+      column("log", row => row.log),
+      words("state", row => ({ text: row.state, mood: row.mood })),
+      column("not copied yet", row => row.behind_bytes === undefined || row.behind_bytes === null ? "–" : size(row.behind_bytes), "bytes of this node's log that its mirror does not have safe"),
+      column("kept here", row => row.bytes === undefined ? "–" : size(row.bytes)),
+      column("taken over", row => row.inherited_records === undefined ? "–" : number(row.inherited_records), "records of it that this node sends, or has sent"),
+      words("incarnation", row => row.incarnation),
+    ],
+  },
+  {
+    id: "placed", title: "Placed topics", rows: s => s.placed || [], key: row => row.name,
+    columns: [
+      column("topics", row => row.name),
+      words("owner", row => row.owner),
+      column("here", row => row.is_open ? { text: "open", mood: "good" } : "–", "open: this node owns them and takes their records"),
+      column("moves", row => number(row.epoch), "how often they have moved"),
+    ],
+  },
+  {
+    id: "clients", title: "MQTT clients", rows: s => s.broker ? s.broker.clients : [], isShown: s => !!s.broker,
+    key: row => row.client,
     note: s => {
       const b = s.broker;
       const others = b.connected_clients + b.kept_sessions - b.clients.length;
-      return number(b.connected_clients) + " connected, " + number(b.kept_sessions) + " sessions kept, " +
-        number(b.subscriptions) + " subscriptions. Messages: " + number(b.published_messages) + " published, " +
+      return "Connected: " + number(b.connected_clients) + ". Sessions kept: " + number(b.kept_sessions) +
+        ". Subscriptions: " + number(b.subscriptions) + ". Messages: " + number(b.published_messages) + " published, " +
         number(b.delivered_messages) + " delivered, " + number(b.waiting_messages) + " wait, dropped: " +
         reasons(b.dropped_messages) + ". Retained: " + number(b.retained_messages) + ", " + size(b.retained_bytes) +
         ". Held for clients: " + size(b.reserved_bytes) + " of " + size(b.reserved_max_bytes) + "." +
@@ -89,7 +140,7 @@ export const tables = [
     columns: [
       column("client", row => row.client),
       words("user or address", row => row.user),
-      column("state", row => ({ text: row.is_connected ? "connected" : "away", mood: row.is_connected ? "good" : "" })),
+      word("state", row => ({ text: row.is_connected ? "connected" : "away", mood: row.is_connected ? "good" : "" })),
       column("subscriptions", row => number(row.subscriptions)),
       column("wait", row => number(row.waiting_messages), "messages that wait for it"),
       column("unacknowledged", row => number(row.unacknowledged_messages)),
@@ -107,13 +158,13 @@ export const tables = [
       column("wait p90", row => quantile(row.wait, "p90_seconds"), "since start"),
       column("delivery p99", row => p99(row.delivery, row.bound_seconds), "publish to subscriber, since start"),
       column("violated", row => warn(row.violated), "since start"),
-      column("dropped", row => why(row.dropped), "since start, by reason"),
-      column("failed", row => why(row.failed), "input that a step could not use, since start"),
+      list("dropped", row => why(row.dropped), "since start, by reason"),
+      list("failed", row => why(row.failed), "input that a step could not use, since start"),
     ],
   },
   {
     id: "cameras", title: "Cameras", rows: s => s.frames ? s.frames.cameras : [], key: row => row.name,
-    note: s => number(s.frames.subscriptions) + " subscriptions here. Frames that came for them: " +
+    note: s => "Subscriptions here: " + number(s.frames.subscriptions) + ". Frames that came for them: " +
       number(s.frames.arrived_frames) + ", late " + number(s.frames.late_frames) + ", skipped " +
       number(s.frames.skipped_frames) + ", broken " + number(s.frames.broken_frames) + ".",
     columns: [
@@ -145,7 +196,7 @@ export const tables = [
     id: "scripts", title: "Scripts", rows: s => s.scripts || [], key: row => row.name,
     columns: [
       column("script", row => row.name),
-      column("state", row => row.is_on ? { text: "on", mood: "good" } : { text: "off", mood: "bad" }),
+      word("state", row => row.is_on ? { text: "on", mood: "good" } : { text: "off", mood: "bad" }),
       column("calls", row => number(row.runs)),
       column("time a call", row => row.runs ? time(row.run_seconds / row.runs) : "–"),
       column("failed", row => warn(row.failed_runs)),
@@ -162,6 +213,8 @@ export function troubles(s) {
   for (const o of s.outputs) {
     if (o.trouble) all.push("Output " + o.name + (o.lanes_up ? " has a problem: " : " is down: ") + o.trouble);
   }
+  if (s.fleet && !s.fleet.has_leader) all.push("No orchestrator leads: the node goes on alone");
+  if (s.mirror?.own && !s.mirror.own.is_up) all.push("The mirror is away: what comes into the log is on this machine only");
   if (s.log && !s.log.is_working) all.push("The log takes nothing: durable records are refused");
   return all;
 }
@@ -170,7 +223,7 @@ export function cards(s) {
   return [
     // Where no network is below, there is nothing to tell.
     ...s.uplinks.filter(u => u.capacity_bytes_per_second || u.rtt_seconds).map(u => ({
-      name: "Uplink " + u.name, value: known(u.capacity_bytes_per_second, rate),
+      name: u.name === "uplink" ? "Uplink" : "Uplink " + u.name, value: known(u.capacity_bytes_per_second, rate),
       note: u.rtt_seconds === null ? "no round trip measured" : "round trip " + time(u.rtt_seconds),
     })),
     { name: "Held", value: size(s.held_bytes), note: "of " + size(s.memory_bytes), share: s.held_bytes / s.memory_bytes },

@@ -20,12 +20,12 @@ export function time(seconds) {
 
 export function clock(seconds) {
   const [days, hours, minutes] = [seconds / 86400, seconds / 3600 % 24, seconds / 60 % 60].map(Math.floor);
-  const parts = days ? [days + " d", hours + " h"] : hours ? [hours + " h", minutes + " min"] : [minutes + " min", Math.floor(seconds % 60) + " s"];
+  const parts = days ? [days + " d", hours + " h"] : hours ? [hours + " h", minutes + " min"] : [...(minutes ? [minutes + " min"] : []), Math.floor(seconds % 60) + " s"];
   return parts.join(" ");
 }
 
-// Counts by reason: "full 12, expired 3"; what never was is left out.
+// Counts by reason: "full 12 · expired 3"; what never was is left out.
 export const reasons = counts =>
-  Object.entries(counts).filter(([, count]) => count).map(([reason, count]) => reason + " " + number(count)).join(", ") || "0";
+  Object.entries(counts).filter(([, count]) => count).map(([reason, count]) => reason + " " + number(count)).join(" · ") || "0";
 
 export const sum = counts => Object.values(counts).reduce((all, count) => all + count, 0);

@@ -11,8 +11,7 @@ use crate::output::protocol::{Protocol, Verdicts};
 /// fuzzing. Nothing they say may panic or grow memory.
 pub fn fuzz(bytes: &[u8]) {
     let options = AmqpOptions {
-        host: String::new(),
-        port: 0,
+        hosts: Vec::new(),
         tls: None,
         virtual_host: "/".into(),
         user: "guest".into(),

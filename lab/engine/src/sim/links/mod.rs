@@ -1,0 +1,10 @@
+//! Tidegate's own links in virtual time: two ends, the ways between them, and who else uses those.
+
+mod cubic;
+pub mod load;
+pub mod neighbour;
+pub mod scene;
+pub mod statistics;
+pub mod table;
+pub mod way;
+pub mod world;

@@ -1,0 +1,5 @@
+//! Case studies of adaptation scripts in virtual time: the product's engine with its scripts, over core's queues.
+
+pub mod hls;
+mod stage;
+pub mod yahoo;

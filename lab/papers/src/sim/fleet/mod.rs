@@ -1,0 +1,17 @@
+//! Whole fleets: matchings at scale (`fleet-scale`), grants over time (`fleet-damping`),
+//! and whole nodes that redirect (`janus-tables`).
+
+mod damping;
+mod fluid;
+mod nodes;
+mod random;
+mod scale;
+mod sizes;
+mod tables;
+mod tally;
+mod traffic;
+
+pub use self::damping::run as damping;
+pub use self::scale::run as scale;
+pub use self::tables::run as tables;
+pub use self::tables::{Point, four_g};

@@ -1,0 +1,14 @@
+//! Experiments of papers in virtual time.
+
+pub mod adapt;
+pub mod fleet;
+pub mod frames;
+pub mod links;
+pub mod optimum;
+pub mod paper;
+pub mod place;
+pub mod traces;
+
+pub(crate) use tidegate_lab_engine::sim::{
+    Played, Span, file, ledger, parallel, play, quantity, random, report, scenario, world,
+};

@@ -1,0 +1,286 @@
+//! `lab sim lte-traces`: recorded LTE and UMTS links, on which nobody knows the rate of the next second.
+//!
+//! A node with alarms and twice the bulk that the link carries, under each law of capacity; beside it a
+//! FIFO over a kernel's connection, a pacer that knows the rate around now, and priority inside the modem,
+//! which no sender below can beat. Outages set the p99: there is no absolute bound.
+
+pub mod held_out;
+mod reference;
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use tidegate_capacity::RateControllerName;
+use tidegate_schedule::SchedulerName;
+use tidegate_types::units::Time;
+
+use super::file::SAMPLE;
+use super::quantity::{Amount, Span, Speed};
+use super::scenario::{
+    Arrivals, ConnectionSpec, Feedback, LinkSpec, LoadSpec, NodeSpec, Phase, Scenario, Window,
+};
+use super::world::World;
+use super::{parallel, report};
+use crate::link::{Options, Service, trace};
+use crate::report::{Findings, figure};
+
+/// Where the recordings are, inside the folder of data.
+pub(crate) const FOLDER: &str = "net/mahimahi";
+pub(super) const DELAY: Duration = Duration::from_millis(30);
+/// A modem's buffer: deep.
+pub(super) const QUEUE: u64 = 4_000_000;
+/// No more than this of a recording is played.
+const LENGTH_MAX: Duration = Duration::from_secs(300);
+/// Time for what waits at the end of a recording; its alarms count as well.
+const DRAIN: Span = Span::seconds(120);
+/// Alarms a second, and their bytes.
+const ALARMS: (f64, u64) = (20.0, 200);
+/// Bulk over the mean of the link, and bytes of one.
+const BULK: (f64, u64) = (2.2, 5000);
+/// What our share of the link must be of BBR's.
+const SHARE_OF_BBR: f64 = 0.9;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Trace {
+    pub(crate) name: String,
+    pub(crate) service: Service,
+    /// How much of it is played.
+    pub(crate) length: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sender {
+    /// Priority inside the modem.
+    Oracle,
+    /// Paced at what the link carries around now.
+    Known,
+    /// One FIFO above a kernel's connection.
+    Native,
+    /// A node with this law.
+    Law(RateControllerName),
+}
+
+/// What one sender made of one recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Score {
+    /// Latency of alarms, milliseconds.
+    pub(super) p50: f64,
+    pub(super) p99: f64,
+    /// Bytes that arrived over what the link could carry.
+    pub(super) share: f64,
+}
+
+impl Trace {
+    /// A recording in mahimahi's form.
+    pub(super) fn new(name: &str, text: &str) -> anyhow::Result<Self> {
+        let service = trace::parse(text).with_context(|| format!("trace {name}"))?;
+        let last = text.lines().rev().find_map(|line| line.trim().parse::<u64>().ok());
+        let length = Duration::from_millis(last.unwrap_or_default()).min(LENGTH_MAX);
+        Ok(Trace { name: name.into(), service, length })
+    }
+
+    /// Bytes/s that it carries on average.
+    fn mean(&self) -> f64 {
+        self.service.room(Duration::ZERO, self.length) / self.length.as_secs_f64()
+    }
+
+    fn scenario(&self, law: RateControllerName, scheduler: SchedulerName) -> Scenario {
+        let load = |name: &str, latency: u64, size: u64, per_second: f64| LoadSpec {
+            name: name.into(),
+            key: name.into(),
+            latency: Span::millis(latency),
+            size: (Amount(size), Amount(size)),
+            arrivals: Arrivals::Constant(per_second),
+            from: Span::default(),
+            until: None,
+        };
+        let bulk = self.mean() * BULK.0 / BULK.1 as f64;
+        let uplink = Options { service: self.service.clone(), ..Options::new(1, DELAY, QUEUE) };
+        let back = LinkSpec::new(Speed::megabits(1.0), Span(DELAY), Amount(QUEUE)).downlink;
+        Scenario {
+            name: self.name.clone(),
+            length: Span(self.length),
+            drain: DRAIN,
+            node: NodeSpec { law, scheduler, ..NodeSpec::default() },
+            // As the output of a real node hears of what is acknowledged.
+            connection: ConnectionSpec {
+                feedback: Feedback::Polled(SAMPLE),
+                ..ConnectionSpec::default()
+            },
+            link: LinkSpec { uplink, downlink: back },
+            load: vec![
+                load(report::ALARM, 50, ALARMS.1, ALARMS.0),
+                load("bulk", 1000, BULK.1, bulk),
+            ],
+            flow: Vec::new(),
+            step: Vec::new(),
+            phase: Vec::new(),
+        }
+    }
+
+    /// What a sender makes of it.
+    pub(super) fn play(&self, sender: Sender, seed: u64) -> anyhow::Result<Score> {
+        let scenario = match sender {
+            Sender::Oracle => return Ok(reference::oracle(self)),
+            Sender::Known => return Ok(reference::known(self)),
+            Sender::Native => {
+                let mut native =
+                    self.scenario(RateControllerName::Unlimited, SchedulerName::Native);
+                native.connection.window = Window::Reno;
+                native
+            }
+            Sender::Law(law) => self.scenario(law, SchedulerName::Tidegate),
+        };
+        let outcome = World::new(&scenario, seed)?.run();
+        let (lost, broken) = report::audit(&scenario, &outcome);
+        anyhow::ensure!(lost == 0 && broken.is_empty(), "{}: {broken:?}", self.name);
+        let alarms = &outcome.ledger.accounts[0];
+        let ms = |part| {
+            let took = alarms.quantile(part, Time::ZERO, Time::FAR);
+            took.unwrap_or_default().as_secs_f64() * 1e3
+        };
+        let whole = Phase {
+            name: String::new(),
+            from: Span::default(),
+            until: Span(self.length),
+            rate: None,
+        };
+        let end = Time::ZERO + self.length;
+        let bytes: u64 = outcome.ledger.accounts.iter().map(|one| one.bytes(Time::ZERO, end)).sum();
+        let share = bytes as f64 / scenario.link.room(&whole);
+        Ok(Score { p50: ms(0.5), p99: ms(0.99), share })
+    }
+}
+
+impl Sender {
+    fn name(self) -> &'static str {
+        match self {
+            Sender::Oracle => "oracle",
+            Sender::Known => "known",
+            Sender::Native => "native",
+            Sender::Law(law) => law.name(),
+        }
+    }
+}
+
+/// The recordings of a folder of data, by name; `None` if it is not there.
+///
+/// # Errors
+/// A file that cannot be read, or is no recording.
+pub(crate) fn traces(data: &Path) -> anyhow::Result<Option<Vec<Trace>>> {
+    let Ok(entries) = data.join(FOLDER).read_dir() else { return Ok(None) };
+    let mut files = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
+    files.sort();
+    let mut traces = Vec::new();
+    for file in files {
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&file);
+        let text = text.with_context(|| format!("cannot read {}", file.display()))?;
+        traces.push(Trace::new(&name, &text)?);
+    }
+    Ok(Some(traces))
+}
+
+/// Whether a score reaches the target beside BBR's.
+fn keeps(score: &Score, bbr: &Score) -> bool {
+    let of = |one: &Score| [one.p50, one.p99, one.share];
+    keeps_beside_bbr(of(score), of(bbr))
+}
+
+/// The same of p50, p99 and share.
+pub(crate) fn keeps_beside_bbr(ours: [f64; 3], bbr: [f64; 3]) -> bool {
+    ours[2] >= SHARE_OF_BBR * bbr[2] && ours[0] < bbr[0] && ours[1] < bbr[1]
+}
+
+/// What is said where there are none.
+pub(crate) fn absent(data: &Path) -> String {
+    let folder = data.join(FOLDER);
+    let what = "recorded LTE and UMTS links: give the folder above net with --data";
+    format!("skipped: needs {} ({what}), not found", folder.display())
+}
+
+/// Plays all recordings with all senders; answers with the lines to print.
+pub fn run(data: &Path, seed: u64, laws: &[RateControllerName]) -> anyhow::Result<Findings> {
+    let Some(traces) = traces(data)? else {
+        return Ok(vec![absent(data)].into());
+    };
+    let others =
+        [Sender::Oracle, Sender::Known, Sender::Native, Sender::Law(RateControllerName::Bbr)];
+    let own = laws
+        .iter()
+        .filter(|law| **law != RateControllerName::Bbr && **law != RateControllerName::Known);
+    let senders: Vec<Sender> = others.into_iter().chain(own.map(|law| Sender::Law(*law))).collect();
+    let mut lines = vec![format!(
+        "{:<26} {:<8} {:>10} {:>10} {:>7} {:>8}",
+        "recording", "sender", "p50 ms", "p99 ms", "share", "of bbr"
+    )];
+    let mut figures = Vec::new();
+    for trace in &traces {
+        let play = |sender: &Sender| trace.play(*sender, seed);
+        let scores = parallel::map(&senders, play);
+        let scores = scores.into_iter().collect::<anyhow::Result<Vec<Score>>>()?;
+        let bbr = scores[3];
+        let mut name = format!("{} ({:.0} s)", trace.name, trace.length.as_secs_f64());
+        for (sender, score) in senders.iter().zip(&scores) {
+            let Score { p50, p99, share } = *score;
+            lines.push(format!(
+                "{name:<26} {:<8} {p50:>10.0} {p99:>10.0} {share:>7.3} {:>8.3}",
+                sender.name(),
+                share / bbr.share
+            ));
+            name.clear();
+            let plain = trace.name.to_lowercase().replace(['-', '.'], "_");
+            let of = |what: &str| format!("lte_{plain}_{}_{what}", sender.name());
+            figures.push(figure(&of("p50"), p50, "ms"));
+            figures.push(figure(&of("p99"), p99, "ms"));
+            figures.push(figure(&of("share"), share, "1"));
+        }
+        for (sender, score) in senders.iter().zip(&scores).skip(others.len()) {
+            let verdict = if keeps(score, &bbr) { "keeps" } else { "MISSES" };
+            lines.push(format!(
+                "{:<26} {} {verdict} {SHARE_OF_BBR} of bbr's share at lower p50 and p99",
+                "",
+                sender.name()
+            ));
+        }
+    }
+    Ok((lines, figures).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A link that fades and returns, and once falls silent for a second.
+    fn fading() -> Trace {
+        let mut text = String::new();
+        for milli in 0..20_000_u64 {
+            let is_silent = (8_000..9_000).contains(&milli);
+            let every = 2 + (milli / 1000 % 5) * 2;
+            if !is_silent && milli % every == 0 {
+                text += &format!("{milli}\n");
+            }
+        }
+        Trace::new("fading", &text).unwrap()
+    }
+
+    #[test]
+    fn nobody_beats_the_modem_and_ours_beats_a_fifo() {
+        let trace = fading();
+        let play = |sender| trace.play(sender, 1).unwrap();
+        let [oracle, known] = [Sender::Oracle, Sender::Known].map(play);
+        let [native, tide] = [Sender::Native, Sender::Law(RateControllerName::Tide)].map(play);
+        assert!(oracle.share > 0.98 && oracle.p50 < 45.0, "{oracle:?}");
+        assert!(known.p50 > oracle.p50 && known.share < oracle.share, "{known:?}");
+        assert!(tide.p50 >= oracle.p50 && tide.p99 >= oracle.p99, "{tide:?} {oracle:?}");
+        assert!(native.p50 > 10.0 * tide.p50, "{native:?} {tide:?}");
+        assert!(tide.share > 0.7, "{tide:?}");
+    }
+
+    #[test]
+    fn absent_recordings_are_told() {
+        let lines = run(Path::new("no/such/folder"), 1, &[RateControllerName::Tide]).unwrap().lines;
+        assert!(lines[0].starts_with("skipped: needs no/such/folder/net/mahimahi"), "{lines:?}");
+    }
+}
