@@ -109,8 +109,9 @@ keys! {
         pub group: GroupConfig = GroupConfig::default(); restarts() section_apart(),
         /// Topics that move together among the members of [group].
         pub placed: Vec<PlacedConfig> = Vec::new(); restarts() section_apart(),
-        /// Neighbours carry what the uplink cannot, and the other way round. Without an orchestrator named here the
-        /// node is part of no fleet; while none answers it goes on alone.
+        /// Neighbours carry what the uplink cannot, and the other way round. Without an orchestrator named here, and
+        /// without a standing permit of a neighbour, the node is part of no fleet; while none answers it goes on with
+        /// standing permits alone.
         pub fleet: FleetConfig = FleetConfig::default(); restarts(),
         /// An HTTP sidecar, for `tidegate proxy` alone (docs/PROXY.md).
         pub proxy: ProxyConfig = ProxyConfig::default(); restarts(),

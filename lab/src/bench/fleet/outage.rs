@@ -14,6 +14,7 @@ use self::outage_world::{CLASSES, LOADS, Load, RTT};
 use crate::play::{self, Played};
 use crate::progress::Progress;
 use crate::report::{Findings, Verdict};
+use crate::rig;
 use crate::rig::versions::Program;
 use crate::world::{Came, Delivered};
 
@@ -86,7 +87,8 @@ pub(crate) async fn run(options: Options, say: fn(&str)) -> anyhow::Result<Findi
     for failure in failures {
         let name = name_of(failure);
         progress.step(name, Some(Duration::from_secs(length(options.outages))));
-        let (world, _keys) = outage_world::world(failure, options.outages, options.seed)?;
+        let drawn = (options.outages, options.seed);
+        let (world, _keys) = outage_world::world(failure, drawn, &rig::tidegate_program()?)?;
         let played = play::play(&world, Path::new(""), None, say).await?;
         judge(&mut verdict, failure, options.outages, &played);
     }
@@ -255,7 +257,8 @@ mod tests {
     #[test]
     fn every_party_has_a_source_of_each_class_and_fails_at_the_same_times() {
         for failure in [Failure::Stalled, Failure::Refused] {
-            let (world, _keys) = outage_world::world(failure, 3, 1).unwrap();
+            let (world, _keys) =
+                outage_world::world(failure, (3, 1), Path::new("tidegate")).unwrap();
             let sources = LOADS.len() * CLASSES.len() * (Party::ALL.len() + 1);
             assert_eq!(world.source.len(), sources);
             assert_eq!(world.fault.len(), 3 * 2 * LOADS.len() * Party::ALL.len());

@@ -12,7 +12,6 @@ use super::{DRAIN, Failure, OUTAGE, Party, begins, length};
 use crate::load::{Job, Pass, READY};
 use crate::net::scratch::Scratch;
 use crate::net::wire;
-use crate::rig;
 use crate::rig::brokers::MQTT_PORT;
 use crate::world::World;
 
@@ -61,8 +60,12 @@ fn host(letter: char, party: Party) -> String {
     format!("{letter}{name}")
 }
 
-/// The world, and the folder with its keys, which must outlive it.
-pub(super) fn world(failure: Failure, outages: u64, seed: u64) -> anyhow::Result<(World, Scratch)> {
+/// The world, and the folder with its keys, which must outlive it. `program` leads its fleets.
+pub(super) fn world(
+    failure: Failure,
+    (outages, seed): (u64, u64),
+    program: &Path,
+) -> anyhow::Result<(World, Scratch)> {
     let scratch = Scratch::new()?;
     let authority = Authority::at(scratch.path());
     authority.init()?;
@@ -96,7 +99,7 @@ pub(super) fn world(failure: Failure, outages: u64, seed: u64) -> anyhow::Result
     text += "[[process]]\nname = \"broker\"\nhost = \"cloud\"\nbroker = \"mosquitto\"\n\
              settings = '''\npersistence false\nmax_queued_messages 0\n'''\n";
     for (place, load) in LOADS.iter().enumerate() {
-        text += &fleet(place, load, &authority, &scratch)?;
+        text += &fleet((place, load), &authority, &scratch, program)?;
         for (number, party) in Party::ALL.into_iter().enumerate() {
             let door = DOORS + place * Party::ALL.len() + number;
             text += &self::door(&host(load.letter, party), door)?;
@@ -117,7 +120,12 @@ pub(super) fn world(failure: Failure, outages: u64, seed: u64) -> anyhow::Result
 }
 
 /// Keys of two neighbours, and their orchestrator on the lender's host.
-fn fleet(place: usize, load: &Load, keys: &Authority, scratch: &Scratch) -> anyhow::Result<String> {
+fn fleet(
+    (place, load): (usize, &Load),
+    keys: &Authority,
+    scratch: &Scratch,
+    program: &Path,
+) -> anyhow::Result<String> {
     let [own, lender] = wire::addresses(place).map(|address| address.to_string());
     let letter = load.letter;
     keys.issue(&format!("{letter}own"), &[own], DAYS)?;
@@ -131,7 +139,7 @@ fn fleet(place: usize, load: &Load, keys: &Authority, scratch: &Scratch) -> anyh
         issued.key
     );
     let file = scratch.file(&format!("{name}.toml"), &config)?.display().to_string();
-    let program = rig::tidegate_program()?.display().to_string();
+    let program = program.display().to_string();
     let words = [program, "orchestrate".into(), "-c".into(), file];
     Ok(format!(
         "[[process]]\nname = {name:?}\nhost = \"{letter}lend\"\ncommand = {words:?}\nready = \"ready, \"\n"
