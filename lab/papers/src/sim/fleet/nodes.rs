@@ -204,7 +204,9 @@ impl<'s> Nodes<'s> {
             let amount = tidegate_fleet::Amount::ZERO;
             world.tell(Input::Control(Control::Grant { peer, class, amount, lease: TICK }));
         }
-        for (class, (amount, until)) in (0..).map(ClassId).zip(agent.reserved()) {
+        // Nodes that redirect nothing hold none; what ends without a word ends with its lease.
+        let reserved = (0..).map(ClassId).zip(agent.reserved());
+        for (class, (amount, until)) in reserved.filter(|(_, (_, until))| *until > self.now) {
             let lease = until.since(self.now);
             world.tell(Input::Control(Control::Reserve { class, amount, lease }));
         }
