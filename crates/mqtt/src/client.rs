@@ -28,6 +28,23 @@ pub struct Login<'a> {
     pub maximum_packet_size: Option<u32>,
 }
 
+impl<'a> Login<'a> {
+    /// A new session that ends with its connection: no user, no keepalive, no bound on what may come.
+    pub fn new(version: Version, client_id: &'a str) -> Self {
+        Login {
+            version,
+            client_id,
+            user: None,
+            password: None,
+            clean: true,
+            keepalive: 0,
+            session_expiry: 0,
+            receive_maximum: u16::MAX,
+            maximum_packet_size: None,
+        }
+    }
+}
+
 /// Asks to be let in. Texts are below 64 KiB: the configuration sees to it.
 pub fn connect(out: &mut Vec<u8>, login: &Login<'_>) {
     const USER: u8 = 0x80;

@@ -20,17 +20,7 @@
 //! use tidegate_mqtt::client::{Login, connect};
 //! use tidegate_mqtt::frame::{Front, front};
 //!
-//! let login = Login {
-//!     version: Version::V5,
-//!     client_id: "gate-7",
-//!     user: None,
-//!     password: None,
-//!     clean: true,
-//!     keepalive: 30,
-//!     session_expiry: 0,
-//!     receive_maximum: u16::MAX,
-//!     maximum_packet_size: None,
-//! };
+//! let login = Login { keepalive: 30, ..Login::new(Version::V5, "gate-7") };
 //! let mut bytes = Vec::new();
 //! connect(&mut bytes, &login);
 //! let Ok(Front::Complete(packet)) = front(&bytes, 1024) else { panic!("a whole packet") };

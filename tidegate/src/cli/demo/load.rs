@@ -72,19 +72,8 @@ pub(super) fn unix_ns() -> u64 {
 
 /// CONNECT of MQTT 5 (clean start, no keepalive), and its answer.
 async fn log_in(stream: &mut TcpStream, client_id: &str) -> io::Result<()> {
-    let login = Login {
-        version: Version::V5,
-        client_id,
-        user: None,
-        password: None,
-        clean: true,
-        keepalive: 0,
-        session_expiry: 0,
-        receive_maximum: u16::MAX,
-        maximum_packet_size: None,
-    };
     let mut hello = Vec::new();
-    connect(&mut hello, &login);
+    connect(&mut hello, &Login::new(Version::V5, client_id));
     stream.write_all(&hello).await?;
     let mut answer = Vec::new();
     loop {

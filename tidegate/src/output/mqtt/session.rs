@@ -134,16 +134,12 @@ impl Session {
 
     fn push_connect(&self, out: &mut BytesMut) {
         let mut packet = Vec::new();
+        let client_id = format!("{}-{}", self.options.client_id, self.lane);
         let login = Login {
-            version: self.version,
-            client_id: &format!("{}-{}", self.options.client_id, self.lane),
             user: self.options.user.as_deref(),
             password: self.options.password.as_deref(),
-            clean: true,
             keepalive: KEEP_ALIVE,
-            session_expiry: 0,
-            receive_maximum: u16::MAX,
-            maximum_packet_size: None,
+            ..Login::new(self.version, &client_id)
         };
         connect(&mut packet, &login);
         out.extend_from_slice(&packet);

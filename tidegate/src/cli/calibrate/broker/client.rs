@@ -47,19 +47,8 @@ pub(super) fn log_in(address: SocketAddr, name: &str) -> io::Result<TcpStream> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    let login = Login {
-        version: Version::V311,
-        client_id: name,
-        user: None,
-        password: None,
-        clean: true,
-        keepalive: 0,
-        session_expiry: 0,
-        receive_maximum: u16::MAX,
-        maximum_packet_size: None,
-    };
     let mut hello = Vec::new();
-    connect(&mut hello, &login);
+    connect(&mut hello, &Login::new(Version::V311, name));
     stream.write_all(&hello)?;
     let mut answer = [0; 4];
     stream.read_exact(&mut answer)?;
