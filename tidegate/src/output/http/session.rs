@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn a_pause_is_of_the_host_that_asks_for_it() {
         let mut session = session();
-        let [one, two] = ["one", "two"].map(|name| Host::new(name.into(), 80));
+        let [one, two] = ["one", "two"].map(|name| Host::new(name.to_owned(), 80));
         session.leads_to(&one);
         send(&mut session, 1);
         let busy = "HTTP/1.1 503 Busy\r\nretry-after: 60\r\ncontent-length: 0\r\n\r\n";
