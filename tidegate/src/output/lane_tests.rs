@@ -172,10 +172,17 @@ async fn a_host_that_closes_at_once_makes_room_for_the_next_one() {
     let at = other.local_addr().unwrap();
     let hosts = [Host::new(at.ip().to_string(), at.port())];
     let mut stage = Stage::behind(&hosts, "127.0.0.1:0", &Troubles::default()).await;
-    let mut first = let_in(&other).await;
-    first.write_all(b"o").await.unwrap();
-    let _second = let_in(&stage.listener).await;
+    let closing = tokio::spawn(async move {
+        loop {
+            // Whoever gave up meanwhile has not to be told.
+            let _ = let_in(&other).await.write_all(b"o").await;
+        }
+    });
+    let mut second = let_in(&stage.listener).await;
+    closing.abort();
     while stage.heard().await != Heard::State(PathState::Up) {}
+    stage.orders.send(Order::Stop).unwrap();
+    assert_eq!(read(&mut second, 3).await, b"bye");
 }
 
 #[tokio::test]
