@@ -45,6 +45,9 @@ impl Lending {
         } else {
             let new = ReservedShare { amount, until, used_until: now };
             let known = self.reserved.entry(class).or_insert(new);
+            // What is owed are bytes: a larger amount serves them sooner.
+            let owed = known.amount.rate().in_span(known.used_until.since(now));
+            known.used_until = known.used_until.min(now + amount.rate().time_for(owed));
             (known.amount, known.until) = (amount, until);
         }
     }
@@ -89,6 +92,15 @@ mod tests {
         assert_eq!(places(&mut lending, NOW, LS, 4), expected, "a quarter of a second of it");
         let later = NOW + Duration::from_secs(1);
         assert_eq!(places(&mut lending, later, LS, 2), [Some(0), Some(100)], "nothing is saved up");
+    }
+
+    #[test]
+    fn what_is_owed_is_served_at_the_new_pace_when_more_is_reserved() {
+        let mut lending = lending(LS, 200);
+        assert_eq!(lending.place(NOW, LS, Size(10_000)), Some(Duration::ZERO));
+        lending.reserve(NOW, LS, Amount(25_000), Duration::from_secs(5));
+        assert_eq!(places(&mut lending, NOW, LS, 1), [None], "10,000 bytes are 0.4 s of it");
+        assert_eq!(places(&mut lending, NOW + Duration::from_millis(400), LS, 1), [Some(0)]);
     }
 
     #[test]
