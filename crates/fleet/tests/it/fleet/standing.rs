@@ -99,6 +99,20 @@ fn a_permit_is_told_again_when_it_changes_or_was_not_heard_or_half_its_time_is_o
     leader.handle(fallen, OrchestratorInput::Beat(news));
     let said = decide(&mut leader, fallen + ms(200));
     assert_eq!(permits(&said, 1), [(1, 0, 200)]);
+    obey(&mut agents, &said, fallen + ms(250));
+    let mut told = Vec::new();
+    for second in 1..=301 {
+        let now = fallen + ms(second * 1000);
+        for (at, capacity) in [(0, 0), (1, 2000)] {
+            let beat = beat(&mut agents, at, now, capacity);
+            leader.handle(now, OrchestratorInput::Beat(beat));
+        }
+        let said = decide(&mut leader, now);
+        let permitted = said.iter().filter(|one| one.standing.is_some());
+        told.extend(permitted.map(|one| (second, one.node.0)));
+        obey(&mut agents, &said, now);
+    }
+    assert_eq!(told, [(300, 0), (300, 1)], "half of ten minutes after the last time");
 }
 
 #[test]
