@@ -21,20 +21,24 @@ fn leader(capacities: &[u64]) -> (Orchestrator, Vec<Agent>, Vec<Directive>) {
     leader.handle(NOW, OrchestratorInput::Inherit(FleetDigest { drained, apart }));
     leader.handle(NOW, OrchestratorInput::Elected { revision: 1 });
     let mut agents = Vec::new();
-    let nodes = capacities.len() as u64;
     for (node, &capacity) in (0..).zip(capacities) {
-        let mut agent = Agent::new(NodeId(node), 1, FleetOptions::default());
-        let reach = |peer| ReachablePeer { node: NodeId(peer), distance: 1 };
-        agent.handle(NOW, measured(capacity, [10, 10, 10]));
-        let peers = (0..nodes).filter(|peer| *peer != node).map(reach).collect();
-        agent.handle(NOW, AgentInput::Peers(peers));
-        agent.handle(NOW, AgentInput::Leader(true));
-        let beat = beats(&mut agent).pop().expect("it says that it is there");
-        leader.handle(NOW, OrchestratorInput::Beat(beat));
-        agents.push(agent);
+        agents.push(join(&mut leader, NOW, node, capacity));
     }
     let said = decide(&mut leader, NOW + ms(200));
     (leader, agents, said)
+}
+
+/// A node comes and reaches the first ten.
+fn join(leader: &mut Orchestrator, now: Time, node: u64, capacity: u64) -> Agent {
+    let mut agent = Agent::new(NodeId(node), 1, FleetOptions::default());
+    let reach = |peer| ReachablePeer { node: NodeId(peer), distance: 1 };
+    agent.handle(now, measured(capacity, [10, 10, 10]));
+    let peers = (0..10).filter(|peer| *peer != node).map(reach).collect();
+    agent.handle(now, AgentInput::Peers(peers));
+    agent.handle(now, AgentInput::Leader(true));
+    let beat = beats(&mut agent).pop().expect("it says that it is there");
+    leader.handle(now, OrchestratorInput::Beat(beat));
+    agent
 }
 
 fn decide(leader: &mut Orchestrator, now: Time) -> Vec<Directive> {
@@ -113,6 +117,22 @@ fn a_permit_is_told_again_when_it_changes_or_was_not_heard_or_half_its_time_is_o
         obey(&mut agents, &said, now);
     }
     assert_eq!(told, [(300, 0), (300, 1)], "half of ten minutes after the last time");
+}
+
+#[test]
+fn a_seventh_that_has_nothing_to_lend_is_told_of_to_the_six_that_it_reaches() {
+    let (mut leader, _, _) = leader(&[3000; 6]);
+    let later = NOW + ms(1500);
+    join(&mut leader, later, 6, 0);
+    // The share of each falls by a sixth: too little to be told by itself.
+    let said = decide(&mut leader, later + ms(200));
+    for provider in 0..6 {
+        let own: Vec<_> = permits(&said, provider);
+        assert!(own.contains(&(provider, 6, 50)), "{provider}: {own:?}");
+    }
+    assert_eq!(permits(&said, 6).len(), 6);
+    let again = decide(&mut leader, later + ms(400));
+    assert!(again.iter().all(|one| one.standing.is_none()), "{again:?}");
 }
 
 #[test]
