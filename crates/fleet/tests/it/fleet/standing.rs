@@ -1,8 +1,9 @@
 //! Standing permits: given before anything fails, and held without a leader and over a lost link.
 
 use tidegate_fleet::{
-    Agent, AgentInput, Amount, Directive, FencingToken, FleetDigest, FleetOptions, Grant, NodeId,
-    Orchestrator, OrchestratorInput, OrchestratorOutput, ReachablePeer, StandingPermits,
+    Agent, AgentInput, Amount, Directive, Fence, FencingToken, FleetDigest, FleetOptions, Grant,
+    Heartbeat, NodeId, Orchestrator, OrchestratorInput, OrchestratorOutput, ReachablePeer,
+    StandingPermits,
 };
 use tidegate_types::class::ClassId;
 use tidegate_types::units::Time;
@@ -133,6 +134,28 @@ fn a_seventh_that_has_nothing_to_lend_is_told_of_to_the_six_that_it_reaches() {
     assert_eq!(permits(&said, 6).len(), 6);
     let again = decide(&mut leader, later + ms(400));
     assert!(again.iter().all(|one| one.standing.is_none()), "{again:?}");
+}
+
+#[test]
+fn what_was_obeyed_of_an_earlier_leader_is_no_answer_to_a_later_one() {
+    let (mut leader, mut agents, _) = leader(&[3000, 2000]);
+    // Both have obeyed a late round of the first leader, and nothing of this one.
+    let mut both = |leader: &mut Orchestrator, now| {
+        for (agent, capacity) in agents.iter_mut().zip([3000, 2000]) {
+            agent.handle(now, measured(capacity, [10, 10, 10]));
+            let beat = beats(agent).pop().expect("a second has passed");
+            let heard = Fence { revision: 1, round: 1000 };
+            leader.handle(now, OrchestratorInput::Beat(Heartbeat { heard, ..beat }));
+        }
+        decide(leader, now + ms(200))
+    };
+    let later = NOW + ms(1500);
+    leader.handle(later, OrchestratorInput::Deposed);
+    leader.handle(later, OrchestratorInput::Elected { revision: 2 });
+    for turn in 0..3 {
+        let said = both(&mut leader, later + ms(turn * 1500));
+        assert_eq!([0, 1].map(|node| permits(&said, node).len()), [2, 2], "{turn}: {said:?}");
+    }
 }
 
 #[test]
