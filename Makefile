@@ -1,6 +1,5 @@
 # Two commands for a newcomer: `make run` shows Tidegate at work, `make test` proves it.
 #   make sim NAME=node-hol SEED=7      make bench NAME=hol      make fuzz TARGET=topic_filter TIME=60
-SEED ?= 1
 SEEDS ?= 1000
 TARGET ?= topic_filter
 TIME ?= 60
@@ -26,7 +25,7 @@ demo: ## real sensor data to RabbitMQ over 2 Mbit/s, every record verified (need
 	$(CARGO) build --release --locked -p tidegate
 	$(LAB) demo
 sim: ## one scenario in virtual time: NAME, SEED
-	$(LAB) sim $(or $(NAME),node-hol) --seed $(SEED)
+	$(LAB) sim $(or $(NAME),node-hol) $(if $(SEED),--seed $(SEED))
 lab: ## the long runs: many seeds (SEEDS), rivals in namespaces, strangers, every fuzz target (FUZZ_TIME seconds each)
 	SEEDS=$(SEEDS) scripts/lab.sh
 report: ## a page of all that was measured here: target/results/report.md

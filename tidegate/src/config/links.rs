@@ -10,6 +10,9 @@ use super::units::{ByteSize, Listen};
 use crate::keys::table::{choices, keys};
 use crate::support::tls::ServerFiles;
 
+/// Least window of a receiving end.
+pub(super) const WINDOW_MIN: Size = Size::from_kib(128);
+
 keys! {
     /// `link` of an `[[input]]`.
     pub struct LinkInputConfig: Eq {
@@ -31,7 +34,8 @@ keys! {
         /// proof.
         pub unproven: Unproven = Unproven::Take,
         /// Bytes of records of one node that are on their way or not accepted yet.
-        pub window: ByteSize = ByteSize(Size::from_mib(16)),
+        pub window: ByteSize = ByteSize(Size::from_mib(16));
+            at_least(ByteSize(WINDOW_MIN), "too small for any link"),
         /// Whether to listen on TCP as well.
         pub tcp: bool = true,
         inner {

@@ -11,6 +11,9 @@ use crate::keys::table::keys;
 use crate::keys::url::host_and_port;
 use crate::support::tls::{ClientFiles, ServerFiles};
 
+/// Least time that a node may be away: it says once a second that it lives.
+const AFTER_MIN: Duration = Duration::from_secs(3);
+
 keys! {
     /// `[mirror]`; without `to` and `listen` there is none.
     pub struct MirrorConfig: Eq {
@@ -25,7 +28,8 @@ keys! {
         pub directory: Option<PathBuf>; sample("/var/lib/tidegate/mirror"),
         /// How long a node may be away before its records are sent from here, marked as records that may have arrived.
         /// Longer than its restart takes.
-        pub after: Period = Period(Duration::from_secs(10)),
+        pub after: Period = Period(Duration::from_secs(10));
+            at_least(Period(AFTER_MIN), "too short to tell a node that is gone from one that is slow"),
         /// Bytes of all their logs together.
         pub bound: ByteSize = ByteSize(Size::from_mib(1024)),
         /// Authorities of all certificates. Default: that of [fleet], as for the next two.

@@ -57,7 +57,9 @@ fn property(key: &Key, reload: Option<Reload>) -> Value {
     if matches!(key.shape(), Shape::Whole | Shape::Number) {
         for bound in &key.bounds {
             let least = if bound.is_open { "exclusiveMinimum" } else { "minimum" };
-            property[least] = number(bound.least);
+            if bound.least > f64::MIN {
+                property[least] = number(bound.least);
+            }
             if bound.most < f64::MAX {
                 property["maximum"] = number(bound.most);
             }

@@ -168,7 +168,7 @@ impl Key {
     #[must_use]
     pub fn at_most<A: Value>(self, most: A, complaint: &str) -> Key {
         let (amount, shown) = shown(&most);
-        self.bounded(0.0..=amount, format!("at most {shown}"), complaint.into())
+        self.bounded(f64::NEG_INFINITY..=amount, format!("at most {shown}"), complaint.into())
     }
 
     /// Only amounts of these are right.

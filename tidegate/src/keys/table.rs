@@ -21,12 +21,9 @@
 //! a `Key`. Without a default a key is `None` where it is left out; in a table marked `whole` it must be given unless it
 //! is an `Option`. Fields under `inner` are no keys.
 
-use std::marker::PhantomData;
-
 use serde::de::{DeserializeSeed, Deserializer, Error, Visitor};
 
 use super::key::Key;
-use super::values::Value;
 
 /// What a value that is no table is told.
 pub(crate) const EXPECTED: &str = "a table, as in { key = \"value\" }";
@@ -68,18 +65,6 @@ impl Visitor<'_> for Name {
         let mut all = self.names.iter().zip(self.former);
         let found = all.find(|(name, former)| **name == text || former.contains(&text));
         found.map(|(name, _)| *name).ok_or_else(|| E::unknown_field(text, self.names))
-    }
-}
-
-/// Reads a value of a type.
-#[derive(Debug)]
-pub(crate) struct Of<T>(pub(crate) PhantomData<T>);
-
-impl<'de, T: Value> DeserializeSeed<'de> for Of<T> {
-    type Value = T;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        T::read(deserializer)
     }
 }
 
@@ -227,8 +212,7 @@ macro_rules! keys {
                         };
                         while let Some(found) = map.next_key_seed(name())? {
                             $(if found == $crate::keys::table::keys!(@name $field $($name)?) {
-                                let value = $crate::keys::table::Of(::std::marker::PhantomData);
-                                $field = Some(map.next_value_seed(value)?);
+                                $crate::keys::values::read_once(&mut $field, found, &mut map)?;
                                 continue;
                             })+
                         }
@@ -322,6 +306,7 @@ pub(crate) use choices;
 mod tests {
     use super::super::findings::Findings;
     use super::super::places::Place;
+    use super::super::values::Value;
     use super::*;
 
     keys! {
@@ -370,6 +355,7 @@ mod tests {
         let unknown = read("kind = \"b\"").unwrap_err();
         assert_eq!(unknown, "unknown field `kind`, expected one of `count`, `type`, `more`");
         assert!(read("is_own = true").is_err(), "it is no key");
+        assert_eq!(read("count = 5\nnumber = 6").unwrap_err(), "duplicate field `count`");
     }
 
     #[test]

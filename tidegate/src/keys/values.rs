@@ -1,10 +1,11 @@
 //! What a key can hold: how it is read, what it may be, and how it is written.
 
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use serde::de::{Deserialize, DeserializeOwned, Deserializer};
+use serde::de::{Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, Error, MapAccess};
 
 use super::findings::Findings;
 use super::key::Key;
@@ -264,4 +265,28 @@ impl<T: Value + DeserializeOwned> Value for BTreeMap<String, T> {
             value.check(&place.to(name.as_str()), findings);
         }
     }
+}
+/// Reads a value of a type.
+#[derive(Debug)]
+struct Of<T>(PhantomData<T>);
+
+impl<'de, T: Value> DeserializeSeed<'de> for Of<T> {
+    type Value = T;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+        T::read(deserializer)
+    }
+}
+
+/// Reads the value of a key, which may stand under one of its names only.
+pub(crate) fn read_once<'de, T: Value, A: MapAccess<'de>>(
+    field: &mut Option<T>,
+    name: &'static str,
+    map: &mut A,
+) -> Result<(), A::Error> {
+    if field.is_some() {
+        return Err(A::Error::duplicate_field(name));
+    }
+    *field = Some(map.next_value_seed(Of(PhantomData))?);
+    Ok(())
 }

@@ -98,9 +98,10 @@ impl<P: Protocol> Lane<P> {
                 Err(end) => end,
             };
             self.feedback.leads_to(self.number, None);
-            if let Some(since) = past.up_since {
+            let was_stable = past.up_since.is_some_and(|since| since.elapsed() >= STABLE);
+            if past.up_since.is_some() {
                 epoch += 1;
-                if since.elapsed() >= STABLE {
+                if was_stable {
                     backoff.reset();
                     turns.worked();
                 }
@@ -116,7 +117,9 @@ impl<P: Protocol> Lane<P> {
                 backoff.reset();
                 continue;
             }
-            if !is_over {
+            // Left for being idle: a connection that is closed as soon as it is open was never of use.
+            let was_idle = is_over && was_stable;
+            if !was_idle {
                 let words = end.to_string();
                 self.feedback.trouble(&at_far_end(host, &words));
                 if complaint.is_new(&words) {
@@ -124,8 +127,8 @@ impl<P: Protocol> Lane<P> {
                     tracing::warn!(%output, host = %name, port, "no connection: {words}; trying again");
                 }
             }
-            // Whoever is asked for an older version, or was left for being idle, has not failed.
-            let has_failed = !is_over && !matches!(end, End::Protocol(ProtocolError::Older(_)));
+            // Whoever is asked for an older version has not failed either.
+            let has_failed = !was_idle && !matches!(end, End::Protocol(ProtocolError::Older(_)));
             let is_due = !has_failed || turns.failed();
             if is_due && self.unless_stopped(sleep(backoff.next())).await.is_err() {
                 return;

@@ -165,6 +165,19 @@ async fn the_next_host_is_tried_when_one_fails() {
     assert!(troubles.read().is_empty(), "it sends: nothing is wrong");
 }
 
+/// What stands before a server that is gone may take connections, and close them.
+#[tokio::test]
+async fn a_host_that_closes_at_once_makes_room_for_the_next_one() {
+    let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = other.local_addr().unwrap();
+    let hosts = [Host::new(at.ip().to_string(), at.port())];
+    let mut stage = Stage::behind(&hosts, "127.0.0.1:0", &Troubles::default()).await;
+    let mut first = let_in(&other).await;
+    first.write_all(b"o").await.unwrap();
+    let _second = let_in(&stage.listener).await;
+    while stage.heard().await != Heard::State(PathState::Up) {}
+}
+
 #[tokio::test]
 async fn a_blocked_far_end_holds_new_records_and_a_stop_is_heard() {
     let mut stage = Stage::new("127.0.0.1:0").await;

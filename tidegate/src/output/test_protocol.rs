@@ -51,7 +51,7 @@ pub(super) fn whole(id: u64, payload: &[u8]) -> Transmit {
 }
 
 /// The far end says `w` (welcome) first, and for each record, in order, `c` (confirmed) or `r` (retry);
-/// `b` and `u`: it is blocked and unblocked; anything else is an error.
+/// `b` and `u`: it is blocked and unblocked; `o`: nothing is owed, and the connection is over; anything else is an error.
 #[derive(Default)]
 pub(super) struct Plain {
     is_ready: bool,
@@ -79,6 +79,7 @@ impl Protocol for Plain {
                 b'w' => self.is_ready = true,
                 b'b' => self.is_blocked = true,
                 b'u' => self.is_blocked = false,
+                b'o' => return Err(ProtocolError::Over),
                 b'c' => verdicts.confirmed.extend(self.waiting.pop_front()),
                 b'r' => {
                     let id = self.waiting.pop_front();

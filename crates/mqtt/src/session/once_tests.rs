@@ -7,14 +7,7 @@ use tidegate_types::record::Token;
 
 use super::*;
 
-const LIMITS: Limits = Limits {
-    max_packet_size: 1000,
-    receive_maximum: 4,
-    topic_alias_maximum: 4,
-    session_expiry_max: 60,
-    keepalive_max: 0,
-    refused: Refused::Close,
-};
+const LIMITS: Limits = Limits { receive_maximum: 4, ..super::tests::LIMITS };
 /// Sessions that outlive their connections.
 const CONNECT_V311: &[u8] = b"\x10\x0F\0\x04MQTT\x04\0\0\0\0\x03plc";
 const CONNECT_V5: &[u8] = b"\x10\x15\0\x04MQTT\x05\0\0\0\x05\x11\0\0\0\x3C\0\x03plc";

@@ -1,6 +1,6 @@
 //! A minimal client of NATS's text protocol: subscribe, and ask JetStream for something.
 //!
-//! Its own codec on purpose, as with the other protocols.
+//! Its own codec, as with MQTT.
 
 use std::net::SocketAddr;
 

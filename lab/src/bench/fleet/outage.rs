@@ -91,6 +91,7 @@ pub(crate) async fn run(options: Options, say: fn(&str)) -> anyhow::Result<Findi
         let (world, _keys) = outage_world::world(failure, drawn, &rig::tidegate_program()?)?;
         let played = play::play(&world, Path::new(""), None, say).await?;
         judge(&mut verdict, failure, options.outages, &played);
+        played.broken.into_iter().for_each(|what| verdict.breaks(what));
     }
     Ok(verdict.findings(&[Program::Tidegate, Program::Mosquitto]))
 }
@@ -184,7 +185,13 @@ fn judge(verdict: &mut Verdict, failure: Failure, outages: u64, played: &Played)
         judge_fleet(verdict, &format!("{}_{load}", name_of(failure)), outages, fleet);
         let lender =
             p99(of(&outage_world::lender("ls", letter)).came.iter().map(|one| one.took).collect());
-        verdict.figure(&format!("{}_{load}_lender_ls_p99", name_of(failure)), lender, "ms");
+        let key = format!("{}_{load}_lender", name_of(failure));
+        verdict.figure(&format!("{key}_ls_p99"), lender, "ms");
+        let lost = CLASSES.map(|(class, _)| {
+            let one = of(&outage_world::lender(class, letter));
+            one.accepted.saturating_sub(one.came.len() as u64)
+        });
+        verdict.at_most(&format!("{key}_lost"), lost.iter().sum::<u64>() as f64, 0.0, "records");
     }
 }
 

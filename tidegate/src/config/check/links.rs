@@ -3,12 +3,10 @@
 use tidegate_types::units::Size;
 
 use super::Findings;
+use crate::config::links::WINDOW_MIN;
 use crate::config::places::Place;
 use crate::config::{Config, LinkInputConfig};
 use crate::keys::both_ends;
-
-/// Least window of a receiving end.
-const WINDOW_MIN: Size = Size::from_kib(128);
 
 /// The listening end.
 pub(in crate::config) fn listener(link: &LinkInputConfig, place: &Place, findings: &mut Findings) {
@@ -17,9 +15,6 @@ pub(in crate::config) fn listener(link: &LinkInputConfig, place: &Place, finding
         findings.error(place.clone(), text);
     }
     both_ends::check([&link.ca, &link.certificate, &link.key], place, findings);
-    if link.window.0 < WINDOW_MIN {
-        findings.error(place.to("window"), "too small for any link: give at least 128KiB");
-    }
     if let Some(from) = &link.from {
         for peer in link.vouches.keys().filter(|peer| !from.contains(peer)) {
             let text =

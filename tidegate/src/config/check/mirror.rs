@@ -1,14 +1,9 @@
 //! Mirrors: whose log goes where, and what everybody proves.
 
-use std::time::Duration;
-
 use super::{Findings, name_is_good};
 use crate::config::places::Place;
 use crate::config::{Config, MirrorConfig};
 use crate::keys::both_ends;
-
-/// A node says once a second that it lives.
-const AFTER_MIN: Duration = Duration::from_secs(3);
 
 pub(super) fn check(config: &Config, findings: &mut Findings) {
     let mirror = &config.mirror;
@@ -40,10 +35,6 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
     } else if mirror.directory == config.log.directory {
         let text = "this node's own log is there: give another folder";
         findings.error(place.to("directory"), text);
-    }
-    if mirror.after.0 < AFTER_MIN {
-        let text = "too short to tell a node that is gone from one that is slow: give at least 3s";
-        findings.error(place.to("after"), text);
     }
     for (index, name) in mirror.from.iter().enumerate() {
         name_is_good(name, place.to("from").to(index), findings);

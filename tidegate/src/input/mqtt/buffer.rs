@@ -57,6 +57,11 @@ impl Buffer {
             && self.bell.as_ref().is_some_and(|bell| bell.others_wait())
     }
 
+    /// Its connection has its turn, whether it reads or not.
+    pub(super) fn has_turn(&self) {
+        self.bell.iter().for_each(|bell| bell.heard());
+    }
+
     /// Waits for bytes. Cancel-safe.
     pub(super) async fn readable(&mut self, stream: &Stream) -> io::Result<()> {
         poll_fn(|context| {

@@ -187,7 +187,12 @@ impl Protocol for Session {
     const INTERLEAVES: bool = false;
 
     fn leads_to(&mut self, host: &Host) {
-        self.authority = authority(host, self.options.tls.is_some());
+        let authority = authority(host, self.options.tls.is_some());
+        if self.authority != authority {
+            // A host that wants a pause, or one request at a time, says nothing of another one.
+            (self.paused_until, self.is_refused) = (None, false);
+            self.authority = authority;
+        }
     }
 
     fn connect(&mut self, _now: Time, _out: &mut BytesMut) {

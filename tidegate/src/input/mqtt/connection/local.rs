@@ -162,6 +162,7 @@ impl Connection<'_> {
 
     /// What it waits for beside the node; subscribers and other clients hear of it.
     pub(super) fn wants(&mut self, leaving: &mut Leaving<'_>) -> Wants {
+        self.buffer.has_turn();
         // Who leaves is read, not written to.
         let is_full = !self.effects.out.is_empty() || self.stream.has_to_write();
         let blocked = is_full && !leaving.is_so();
