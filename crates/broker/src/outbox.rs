@@ -215,6 +215,7 @@ impl Outbox {
                 continue;
             }
             let (id, delivery) = if delivery.qos == 0 {
+                self.tidy();
                 (None, NextMessage::Done(delivery))
             } else {
                 let id = self.window.begin(delivery);

@@ -315,6 +315,22 @@ mod tests {
     }
 
     #[test]
+    fn a_pause_is_of_the_host_that_asks_for_it() {
+        let mut session = session();
+        let [one, two] = ["one", "two"].map(|name| Host::new(name.to_owned(), 80));
+        session.leads_to(&one);
+        send(&mut session, 1);
+        let busy = "HTTP/1.1 503 Busy\r\nretry-after: 60\r\ncontent-length: 0\r\n\r\n";
+        let _ = hear(&mut session, busy);
+        session.leads_to(&one);
+        session.connect(Time::ZERO, &mut BytesMut::new());
+        assert!(!session.may_send());
+        session.leads_to(&two);
+        session.connect(Time::ZERO, &mut BytesMut::new());
+        assert!(session.may_send());
+    }
+
+    #[test]
     fn requests_under_way_grow_with_the_answers_that_keep_the_connection() {
         let mut session = session();
         send(&mut session, 1);
