@@ -69,7 +69,7 @@ impl Ledger {
         revision: u64,
         classes: usize,
     ) -> News {
-        let news = self.members.hear(now, beat, classes);
+        let news = self.members.hear(now, beat, revision, classes);
         if news == News::Old {
             return news;
         }
@@ -95,7 +95,7 @@ impl Ledger {
         }
         let lists = |token: FencingToken| beat.held.iter().any(|held| held.grant.token == token);
         // A first beat of a life has heard nothing of this leader, and holds all that it will.
-        let heard = if beat.heard.revision == revision { beat.heard.round } else { 0 };
+        let heard = self.members.get(node).map_or(0, |member| member.obeyed);
         let is_over = |entry: &&LedgerEntry| {
             let is_told = entry.round <= heard || news == News::First;
             is_told && !lists(entry.grant.token)

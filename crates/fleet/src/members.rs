@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use tidegate_types::units::Time;
 
-use super::message::{Fence, Heartbeat, ReachablePeer};
+use super::message::{Heartbeat, ReachablePeer};
 use super::{Amount, CANDIDATES_MAX, Candidates, NODES_MAX, NodeId, Peer, Tuple};
 
 /// A node that has said something to this leader.
@@ -26,8 +26,9 @@ pub(super) struct FleetMember {
     /// When each class began to be short, as a count.
     pub(super) asked: Vec<Option<u64>>,
     pub(super) is_drained: bool,
-    /// The newest directive that it obeyed; the newest that went to it, and when; whether one must go.
-    obeyed: Fence,
+    /// The newest directive of this leader that it obeyed, zero: none; the newest that went to it, and when; whether one
+    /// must go.
+    pub(super) obeyed: u64,
     round: u64,
     directed: Time,
     pub(super) must_direct: bool,
@@ -48,7 +49,7 @@ impl FleetMember {
             peers: Vec::new(),
             asked: vec![None; beat.tuple.demand.len()],
             is_drained: false,
-            obeyed: Fence::default(),
+            obeyed: 0,
             round: 0,
             directed: Time::ZERO,
             must_direct: true,
@@ -75,7 +76,7 @@ impl FleetMember {
     /// Whether its standing permits are to be said, or said again: before half of their time is over.
     pub(super) fn lacks_permits(&self, now: Time, lease: std::time::Duration) -> bool {
         let Some((round, at)) = self.permitted else { return true };
-        let is_lost = self.heard > at && self.obeyed.round < round;
+        let is_lost = self.heard > at && self.obeyed < round;
         is_lost || now.since(at) >= lease / 2
     }
 
@@ -88,7 +89,7 @@ impl FleetMember {
     /// not obeyed.
     pub(super) fn is_due(&self, now: Time, renewal: std::time::Duration, holds: bool) -> bool {
         let is_old = now.since(self.directed) >= renewal;
-        is_old && self.heard > self.directed && (holds || self.obeyed.round < self.round)
+        is_old && self.heard > self.directed && (holds || self.obeyed < self.round)
     }
 }
 
@@ -144,7 +145,13 @@ impl Members {
     }
 
     /// Takes a beat in.
-    pub(super) fn hear(&mut self, now: Time, beat: &Heartbeat, classes: usize) -> News {
+    pub(super) fn hear(
+        &mut self,
+        now: Time,
+        beat: &Heartbeat,
+        revision: u64,
+        classes: usize,
+    ) -> News {
         let known = self.get(beat.node).map(|member| (member.incarnation, member.number));
         let news = match known {
             Some((life, _)) if beat.incarnation < life => News::Old,
@@ -160,7 +167,7 @@ impl Members {
         let member = self.rows[place].get_or_insert_with(|| FleetMember::new(beat));
         (member.incarnation, member.number, member.heard) = (beat.incarnation, beat.number, now);
         (member.tuple, member.output) = (beat.tuple.clone(), beat.output);
-        member.obeyed = beat.heard;
+        member.obeyed = if beat.heard.revision == revision { beat.heard.round } else { 0 };
         for (asked, short) in member.asked.iter_mut().zip(member.tuple.shortage()) {
             *asked = if short.is_zero() { None } else { asked.or(Some(self.asked)) };
         }

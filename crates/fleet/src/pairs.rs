@@ -151,21 +151,23 @@ impl Pairs {
             PairState::Proven { until } => *until > now,
             PairState::Trial { .. } | PairState::Suspect { .. } => true,
         });
+        // What a receiver whose uplink carries nothing has lost, no provider took: its trials begin anew.
+        let is_dead = |receiver: NodeId| {
+            ledger.members.get(receiver).is_some_and(|one| one.tuple.capacity.is_zero())
+        };
+        for ((receiver, _), state) in &mut self.0 {
+            if let PairState::Trial { since, .. } = state
+                && is_dead(*receiver)
+            {
+                *since = now;
+            }
+        }
         let mut failed = Vec::new();
         let is_due = |state: &PairState| matches!(state, PairState::Trial { since, .. } if now.since(*since) >= options.trial);
         let due: Vec<Pair> =
             self.0.iter().filter(|(_, state)| is_due(state)).map(|(pair, _)| *pair).collect();
         for of_one in due.chunk_by(|a, b| a.0 == b.0) {
             let receiver = of_one[0].0;
-            // What a receiver whose uplink carries nothing has lost, no provider took: the trials begin anew.
-            if ledger.members.get(receiver).is_some_and(|one| one.tuple.capacity.is_zero()) {
-                for pair in of_one {
-                    if let Some(PairState::Trial { since, .. }) = self.0.get_mut(pair) {
-                        *since = now;
-                    }
-                }
-                continue;
-            }
             let trials = Trials::new(self, ledger, receiver);
             for pair in of_one {
                 let state = match trials.verdict(pair) {

@@ -20,6 +20,10 @@ pub(super) struct Standing {
     /// By the provider's place: who reaches it, and what each of them may send.
     receivers: Vec<Vec<u32>>,
     shares: Vec<Amount>,
+    /// Whether others reach it than when its share was told.
+    is_new: Vec<bool>,
+    /// Who reached it before, for its memory.
+    former: Vec<Vec<u32>>,
 }
 
 /// The class of standing permits: it and all that are more urgent go by them.
@@ -37,12 +41,19 @@ impl Standing {
     pub(super) fn reshape(&mut self, members: &Members) {
         let places = members.rows().len();
         self.shares.resize(places, Amount::ZERO);
+        self.is_new.resize(places, false);
+        std::mem::swap(&mut self.receivers, &mut self.former);
+        self.former.resize(places, Vec::new());
         self.receivers.iter_mut().for_each(Vec::clear);
         self.receivers.resize(places, Vec::new());
         for receiver in 0..places {
             for peer in members.reached_by(receiver) {
                 self.receivers[peer].push(receiver as u32);
             }
+        }
+        let lists = self.receivers.iter().zip(&self.former);
+        for (is_new, (now, before)) in self.is_new.iter_mut().zip(lists) {
+            *is_new |= now != before;
         }
     }
 
@@ -53,12 +64,14 @@ impl Standing {
         part: Ratio,
         mut told: impl FnMut(usize),
     ) {
-        for (place, (share, receivers)) in self.shares.iter_mut().zip(&self.receivers).enumerate() {
+        let shares = self.shares.iter_mut().zip(&mut self.is_new);
+        for (place, ((share, is_new), receivers)) in shares.zip(&self.receivers).enumerate() {
             let member = rows[place].as_ref().filter(|member| !member.is_drained);
             let all = member.map_or(Amount::ZERO, |member| most(member.tuple.capacity, part));
             let new = all.times(1.0 / receivers.len().max(1) as f64);
             let differs = new.0.abs_diff(share.0) as f64 > share.0 as f64 * DRIFT;
-            if differs || new.is_zero() != share.is_zero() {
+            let is_new = std::mem::take(is_new) && !new.is_zero();
+            if differs || is_new || new.is_zero() != share.is_zero() {
                 *share = new;
                 told(place);
                 receivers.iter().for_each(|receiver| told(*receiver as usize));

@@ -89,6 +89,9 @@ mod tests {
         assert_eq!(told(&format!("[orchestrator]\n{files}")), "");
         let said = told(&format!("[orchestrator]\n{files}classes = 99\n"));
         assert!(said.starts_with("fleet.toml:5:11: error: orchestrator.classes: "), "{said}");
+        let said = told(&format!("[orchestrator]\n{files}standing = \"25h\"\n"));
+        assert!(said.starts_with("fleet.toml:5:12: error: orchestrator.standing: "), "{said}");
+        assert_eq!(told(&format!("[orchestrator]\n{files}standing = \"24h\"\n")), "");
     }
 
     #[test]

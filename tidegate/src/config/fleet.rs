@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tidegate_fleet::{FleetOptions, MatchingName};
 
@@ -48,6 +49,8 @@ keys! {
 const PLACES: usize = 4;
 /// Places at most: each is an output of the node.
 pub const PLACES_MAX: usize = 8;
+/// Longest lease of a standing permit that a node believes.
+pub const STANDING_MAX: Duration = Duration::from_secs(24 * 3600);
 
 keys! {
     /// `[[fleet.peer]]`.
@@ -187,7 +190,8 @@ keys! {
         /// What a node's uplink has at most.
         pub uplink_max: BitRate = BitRate(FleetOptions::default().uplink_max.rate()),
         /// How long standing permits last unless they are renewed; zero: there are none.
-        pub standing: Period = Period(FleetOptions::default().standing_lease),
+        pub standing: Period = Period(FleetOptions::default().standing_lease);
+            at_most(Period(STANDING_MAX), "nodes hold no permit for longer than a day"),
         /// Classes of every node.
         pub classes: usize = 3,
         /// How shortage meets spare bandwidth.

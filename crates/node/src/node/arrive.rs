@@ -51,9 +51,9 @@ impl Node {
         let size = size_of(&offered);
         let source = self.base.sources.get(offered.source);
         let (relays, bound) = source.map_or((None, None), |source| (source.relays, source.bound));
-        let rule = match relays {
-            Some(class) => self.rule_of_lent(class, &mut offered, size),
-            None => bound.or_else(|| self.base.options.rules.covering(&offered.key)),
+        let (rule, turn) = match relays {
+            Some(class) => self.rule_of_lent(class),
+            None => (bound.or_else(|| self.base.options.rules.covering(&offered.key)), None),
         };
         if relays.is_some() && rule.is_some() && self.lends_nothing() {
             let back = RefuseReason::Dropped(DropReason::GivenBack);
@@ -84,27 +84,14 @@ impl Node {
         let freed = self.space().superseded_size(stream, &offered.key);
         match self.make_fit(stream, size, freed) {
             Ok(keep) => {
+                if let Some(turn) = turn {
+                    self.take_turn(turn, &mut offered, size);
+                }
                 self.accept(offered, stream, size, keep, None);
                 None
             }
             Err(room) => self.apply_full_policy(offered, stream, room),
         }
-    }
-
-    /// The rule of a neighbour's record; its deadline is later by what comes before it of what is reserved.
-    fn rule_of_lent(
-        &mut self,
-        class: ClassId,
-        offered: &mut Offered,
-        size: Size,
-    ) -> Option<RuleId> {
-        let (rule, later) = self.place_lent(class, size);
-        let left = offered.foreign.as_mut().and_then(|foreign| foreign.left.as_mut());
-        // A late one stays late: it is in nobody's way.
-        if let Some(left) = left.filter(|left| !left.is_zero()) {
-            *left += later;
-        }
-        rule
     }
 
     /// The stream of an offer, or why it is refused whatever room there is.

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use tidegate_types::amount::Amount;
 use tidegate_types::class::ClassId;
-use tidegate_types::record::{DropReason, Fate};
+use tidegate_types::record::{DropReason, Fate, Offered};
 use tidegate_types::units::{Size, Time};
 
 use super::Node;
+use super::reserved::Turn;
 use crate::rules::RuleId;
 
 impl Node {
@@ -22,17 +23,27 @@ impl Node {
         self.lending.reserve(self.base.now, class, amount, lease);
     }
 
-    /// The rule of a neighbour's record, and how long after it came its turn is.
-    pub(super) fn place_lent(&mut self, of: ClassId, size: Size) -> (Option<RuleId>, Duration) {
+    /// The rule of a neighbour's record, and its turn if that is by a reservation.
+    pub(super) fn rule_of_lent(&self, of: ClassId) -> (Option<RuleId>, Option<Turn>) {
         let rules = &self.base.options.rules;
+        let turn = self.lending.turn(self.base.now, of);
+        match turn.and_then(|turn| Some((rules.relaying(of, true)?, turn))) {
+            Some((rule, turn)) => (Some(rule), Some(turn)),
+            None => (rules.relaying(of, false), None),
+        }
+    }
+
+    /// A neighbour's record that has room takes its turn: its deadline is later by what comes before it of what is
+    /// reserved.
+    pub(super) fn take_turn(&mut self, turn: Turn, offered: &mut Offered, size: Size) {
         let overhead = self.base.options.fleet.map_or(Size::ZERO, |seat| {
             self.base.options.outputs[usize::from(seat.output.0)].overhead
         });
-        let later = self.lending.place(self.base.now, of, size + overhead);
-        let reserved = later.and_then(|later| Some((rules.relaying(of, true)?, later)));
-        match reserved {
-            Some((rule, later)) => (Some(rule), later),
-            None => (rules.relaying(of, false), Duration::ZERO),
+        self.lending.take(self.base.now, turn, size + overhead);
+        let left = offered.foreign.as_mut().and_then(|foreign| foreign.left.as_mut());
+        // A late one stays late: it is in nobody's way.
+        if let Some(left) = left.filter(|left| !left.is_zero()) {
+            *left += turn.later;
         }
     }
 

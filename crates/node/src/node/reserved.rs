@@ -36,6 +36,13 @@ struct ReservedShare {
     used_until: Time,
 }
 
+/// Which reservation a record may use, and how long after it came its turn is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    of: ClassId,
+    pub(super) later: Duration,
+}
+
 impl Lending {
     /// So much is reserved for a class from now on, in place of what was.
     pub(super) fn reserve(&mut self, now: Time, class: ClassId, amount: Amount, lease: Duration) {
@@ -45,20 +52,28 @@ impl Lending {
         } else {
             let new = ReservedShare { amount, until, used_until: now };
             let known = self.reserved.entry(class).or_insert(new);
+            // What is owed are bytes: a larger amount serves them sooner.
+            let owed = known.amount.rate().in_span(known.used_until.since(now));
+            known.used_until = known.used_until.min(now + amount.rate().time_for(owed));
             (known.amount, known.until) = (amount, until);
         }
     }
 
-    /// A record takes its place in what is reserved for its class or for a less urgent one: how long after it came its
-    /// turn is. `None` where no reservation has room for it.
-    pub(super) fn place(&mut self, now: Time, class: ClassId, size: Size) -> Option<Duration> {
-        let mut usable = self.reserved.range_mut(class..);
+    /// The turn of a record that comes now in what is reserved for its class or for a less urgent one. `None` where no
+    /// reservation has room for it.
+    pub(super) fn turn(&self, now: Time, class: ClassId) -> Option<Turn> {
         let has_room =
             |one: &ReservedShare| one.until > now && one.used_until.since(now) < RELAY_CREDIT;
-        let (_, one) = usable.find(|(_, one)| has_room(one))?;
-        let later = one.used_until.since(now);
-        one.used_until = one.used_until.max(now) + one.amount.rate().time_for(size);
-        Some(later)
+        let mut usable = self.reserved.range(class..);
+        let (&of, one) = usable.find(|(_, one)| has_room(one))?;
+        Some(Turn { of, later: one.used_until.since(now) })
+    }
+
+    /// A record of this size takes its turn.
+    pub(super) fn take(&mut self, now: Time, turn: Turn, size: Size) {
+        if let Some(one) = self.reserved.get_mut(&turn.of) {
+            one.used_until = one.used_until.max(now) + one.amount.rate().time_for(size);
+        }
     }
 }
 
@@ -77,9 +92,14 @@ mod tests {
         lending
     }
 
+    fn place(lending: &mut Lending, now: Time, class: ClassId, size: u64) -> Option<u64> {
+        let turn = lending.turn(now, class)?;
+        lending.take(now, turn, Size(size));
+        Some(turn.later.as_millis() as u64)
+    }
+
     fn places(lending: &mut Lending, now: Time, class: ClassId, count: usize) -> Vec<Option<u64>> {
-        let place = |_| lending.place(now, class, Size(1000)).map(|later| later.as_millis() as u64);
-        (0..count).map(place).collect()
+        (0..count).map(|_| place(lending, now, class, 1000)).collect()
     }
 
     #[test]
@@ -89,6 +109,15 @@ mod tests {
         assert_eq!(places(&mut lending, NOW, LS, 4), expected, "a quarter of a second of it");
         let later = NOW + Duration::from_secs(1);
         assert_eq!(places(&mut lending, later, LS, 2), [Some(0), Some(100)], "nothing is saved up");
+    }
+
+    #[test]
+    fn what_is_owed_is_served_at_the_new_pace_when_more_is_reserved() {
+        let mut lending = lending(LS, 200);
+        assert_eq!(place(&mut lending, NOW, LS, 10_000), Some(0));
+        lending.reserve(NOW, LS, Amount(25_000), Duration::from_secs(5));
+        assert_eq!(places(&mut lending, NOW, LS, 1), [None], "10,000 bytes are 0.4 s of it");
+        assert_eq!(places(&mut lending, NOW + Duration::from_millis(400), LS, 1), [Some(0)]);
     }
 
     #[test]

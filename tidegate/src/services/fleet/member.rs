@@ -340,7 +340,6 @@ impl Member {
             peers: self.options.peers.len() + self.found.count(),
             lent: sum(&mut self.agent.lent().map(|one| one.usable)),
             borrowed: sum(&mut self.agent.borrowed().map(|one| one.usable)),
-
             grants: Vec::new(),
             ..self.figures.clone()
         };

@@ -11,6 +11,8 @@ use tidegate_fleet::{
 };
 use tidegate_types::class::ClassId;
 
+use crate::config::fleet::STANDING_MAX;
+
 pub use self::asks::{
     ApartMessage, DigestMessage, DigestRequest, GivenMessage, LenderMessage, LendersReply,
     LendersRequest,
@@ -354,9 +356,8 @@ impl From<&Directive> for DirectiveMessage {
     }
 }
 
-/// Longest leases that are believed, of a grant and of a standing permit.
+/// Longest lease of a grant that is believed.
 const LEASE_MAX: Duration = Duration::from_secs(60);
-const STANDING_MAX: Duration = Duration::from_secs(24 * 3600);
 
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)

@@ -12,6 +12,17 @@ fn play(shared: &[u64], providers: &[u64], seconds: u64) -> Vec<Vec<u64>> {
 
 /// The same with providers that take so many fifths of a second for most of the way to what is granted.
 fn grow(shared: &[u64], providers: &[u64], seconds: u64, fifths: u64) -> Vec<Vec<u64>> {
+    let uplink = |_| (1000, 1000);
+    fail(shared, (providers, fifths), seconds, uplink)
+}
+
+/// The same where the receiver's own uplink has this capacity and output at a step of 200 ms.
+fn fail(
+    shared: &[u64],
+    (providers, fifths): (&[u64], u64),
+    seconds: u64,
+    uplink: impl Fn(u64) -> (u64, u64),
+) -> Vec<Vec<u64>> {
     let mut leader = Leader::new(1, FleetOptions::default());
     let mut carried = [0_u64; 6];
     let mut history = Vec::new();
@@ -31,8 +42,9 @@ fn grow(shared: &[u64], providers: &[u64], seconds: u64, fifths: u64) -> Vec<Vec
             told.extend(leader.hear(now, idle));
         }
         let lost: u64 = shared.iter().map(|provider| carried[*provider as usize]).sum();
-        let mut short = beat(1, step + 1, 1000, [0, 0, 2000]);
-        short.output = Amount(1000 - lost.min(1000));
+        let (capacity, output) = uplink(step);
+        let mut short = beat(1, step + 1, capacity, [0, 0, 2000]);
+        short.output = Amount(output.saturating_sub(lost));
         told.extend(leader.hear(now, short));
         // Averages: a part of the way in each fifth of a second.
         for &provider in providers {
@@ -83,6 +95,18 @@ fn a_provider_that_grows_into_what_it_lends_is_not_left_alone() {
         [2],
         "who takes from the receiver is found out all the same: {history:?}"
     );
+}
+
+#[test]
+fn a_trial_begins_anew_after_an_uplink_that_carried_nothing_in_it() {
+    // Dead for a second, and alive again before the trial would end, with an average that says so late.
+    let uplink = |step: u64| match step {
+        0..3 => (1000, 1000),
+        3..8 => (0, 0),
+        8.. => (1000, (100 * (step - 7)).min(1000)),
+    };
+    let history = fail(&[], (&[2], 5), 10, uplink);
+    assert!(history.iter().all(|grants| grants == &[2]), "{history:?}");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Standing permits: given before anything fails, and held without a leader and over a lost link.
 
 use tidegate_fleet::{
-    Agent, AgentInput, Amount, Directive, FencingToken, FleetDigest, FleetOptions, Grant, NodeId,
-    Orchestrator, OrchestratorInput, OrchestratorOutput, ReachablePeer, StandingPermits,
+    Agent, AgentInput, Amount, Directive, Fence, FencingToken, FleetDigest, FleetOptions, Grant,
+    Heartbeat, NodeId, Orchestrator, OrchestratorInput, OrchestratorOutput, ReachablePeer,
+    StandingPermits,
 };
 use tidegate_types::class::ClassId;
 use tidegate_types::units::Time;
@@ -21,20 +22,24 @@ fn leader(capacities: &[u64]) -> (Orchestrator, Vec<Agent>, Vec<Directive>) {
     leader.handle(NOW, OrchestratorInput::Inherit(FleetDigest { drained, apart }));
     leader.handle(NOW, OrchestratorInput::Elected { revision: 1 });
     let mut agents = Vec::new();
-    let nodes = capacities.len() as u64;
     for (node, &capacity) in (0..).zip(capacities) {
-        let mut agent = Agent::new(NodeId(node), 1, FleetOptions::default());
-        let reach = |peer| ReachablePeer { node: NodeId(peer), distance: 1 };
-        agent.handle(NOW, measured(capacity, [10, 10, 10]));
-        let peers = (0..nodes).filter(|peer| *peer != node).map(reach).collect();
-        agent.handle(NOW, AgentInput::Peers(peers));
-        agent.handle(NOW, AgentInput::Leader(true));
-        let beat = beats(&mut agent).pop().expect("it says that it is there");
-        leader.handle(NOW, OrchestratorInput::Beat(beat));
-        agents.push(agent);
+        agents.push(join(&mut leader, NOW, node, capacity));
     }
     let said = decide(&mut leader, NOW + ms(200));
     (leader, agents, said)
+}
+
+/// A node comes and reaches the first ten.
+fn join(leader: &mut Orchestrator, now: Time, node: u64, capacity: u64) -> Agent {
+    let mut agent = Agent::new(NodeId(node), 1, FleetOptions::default());
+    let reach = |peer| ReachablePeer { node: NodeId(peer), distance: 1 };
+    agent.handle(now, measured(capacity, [10, 10, 10]));
+    let peers = (0..10).filter(|peer| *peer != node).map(reach).collect();
+    agent.handle(now, AgentInput::Peers(peers));
+    agent.handle(now, AgentInput::Leader(true));
+    let beat = beats(&mut agent).pop().expect("it says that it is there");
+    leader.handle(now, OrchestratorInput::Beat(beat));
+    agent
 }
 
 fn decide(leader: &mut Orchestrator, now: Time) -> Vec<Directive> {
@@ -99,6 +104,58 @@ fn a_permit_is_told_again_when_it_changes_or_was_not_heard_or_half_its_time_is_o
     leader.handle(fallen, OrchestratorInput::Beat(news));
     let said = decide(&mut leader, fallen + ms(200));
     assert_eq!(permits(&said, 1), [(1, 0, 200)]);
+    obey(&mut agents, &said, fallen + ms(250));
+    let mut told = Vec::new();
+    for second in 1..=301 {
+        let now = fallen + ms(second * 1000);
+        for (at, capacity) in [(0, 0), (1, 2000)] {
+            let beat = beat(&mut agents, at, now, capacity);
+            leader.handle(now, OrchestratorInput::Beat(beat));
+        }
+        let said = decide(&mut leader, now);
+        let permitted = said.iter().filter(|one| one.standing.is_some());
+        told.extend(permitted.map(|one| (second, one.node.0)));
+        obey(&mut agents, &said, now);
+    }
+    assert_eq!(told, [(300, 0), (300, 1)], "half of ten minutes after the last time");
+}
+
+#[test]
+fn a_seventh_that_has_nothing_to_lend_is_told_of_to_the_six_that_it_reaches() {
+    let (mut leader, _, _) = leader(&[3000; 6]);
+    let later = NOW + ms(1500);
+    join(&mut leader, later, 6, 0);
+    // The share of each falls by a sixth: too little to be told by itself.
+    let said = decide(&mut leader, later + ms(200));
+    for provider in 0..6 {
+        let own: Vec<_> = permits(&said, provider);
+        assert!(own.contains(&(provider, 6, 50)), "{provider}: {own:?}");
+    }
+    assert_eq!(permits(&said, 6).len(), 6);
+    let again = decide(&mut leader, later + ms(400));
+    assert!(again.iter().all(|one| one.standing.is_none()), "{again:?}");
+}
+
+#[test]
+fn what_was_obeyed_of_an_earlier_leader_is_no_answer_to_a_later_one() {
+    let (mut leader, mut agents, _) = leader(&[3000, 2000]);
+    // Both have obeyed a late round of the first leader, and nothing of this one.
+    let mut both = |leader: &mut Orchestrator, now| {
+        for (agent, capacity) in agents.iter_mut().zip([3000, 2000]) {
+            agent.handle(now, measured(capacity, [10, 10, 10]));
+            let beat = beats(agent).pop().expect("a second has passed");
+            let heard = Fence { revision: 1, round: 1000 };
+            leader.handle(now, OrchestratorInput::Beat(Heartbeat { heard, ..beat }));
+        }
+        decide(leader, now + ms(200))
+    };
+    let later = NOW + ms(1500);
+    leader.handle(later, OrchestratorInput::Deposed);
+    leader.handle(later, OrchestratorInput::Elected { revision: 2 });
+    for turn in 0..3 {
+        let said = both(&mut leader, later + ms(turn * 1500));
+        assert_eq!([0, 1].map(|node| permits(&said, node).len()), [2, 2], "{turn}: {said:?}");
+    }
 }
 
 #[test]

@@ -313,6 +313,26 @@ fn a_queue_is_down_when_its_path_is_or_when_nothing_is_acknowledged() {
 }
 
 #[test]
+fn a_connection_that_was_handed_something_a_moment_ago_does_not_speak_for_a_silent_one() {
+    let mut wire = up(narrow(rules()));
+    wire.offer("lt/large", 10_000);
+    let queue = wire.node.queues().next().unwrap();
+    let state = |wire: &mut Wire| wire.node.queue_facts(wire.now, queue).unwrap().state;
+    let hand = |wire: &mut Wire, class| {
+        let sample =
+            PathSample { rtt: Some(ms(60)), in_flight: Size(300), ..PathSample::default() };
+        wire.handle(Input::PathSample { path: lane(class), sample });
+    };
+    hand(&mut wire, LT);
+    wire.advance(ms(150));
+    hand(&mut wire, LS);
+    wire.advance(ms(49));
+    assert_eq!(state(&mut wire), QueueState::Up);
+    wire.advance(ms(1));
+    assert_eq!(state(&mut wire), QueueState::Down, "200 ms after the first, not after the last");
+}
+
+#[test]
 fn a_queue_knows_its_average_latency() {
     let mut wire = up(options(vec![scripted(rule("ls", 50))]));
     let queue = |wire: &Wire| wire.node.queues().next().unwrap();

@@ -1,7 +1,8 @@
 //! A neighbour's record is the neighbour's: it goes back unsent, or it is sent, or nobody can know. It comes
 //! twice only in the last case, and then one of the two is marked.
 
-use tidegate_node::io::{Control, Input, OutputId, PathState};
+use tidegate_node::io::{Control, Input, OutputId, PathId, PathState};
+use tidegate_node::options::NodeOptions;
 use tidegate_testing::support::*;
 use tidegate_testing::{Wire, offer};
 use tidegate_types::amount::Amount;
@@ -196,6 +197,38 @@ fn a_burst_of_a_neighbour_delays_our_own_by_one_record_at_most() {
     let keys = mixed(20_000, 40);
     let before = keys.iter().position(|key| key == "ls/own");
     assert_eq!(before, Some(1), "{keys:?}");
+}
+
+#[test]
+fn a_record_that_is_refused_has_no_part_of_a_reservation() {
+    let mut wire = up(NodeOptions { record_max: Size(6000), ..fleet_options() });
+    neighbour(&mut wire, LS);
+    reserve(&mut wire, LS, 20_000);
+    (0..5).for_each(|_| wire.offer("ls/first", 5000));
+    offer_with(&mut wire, 1, 40, 8000);
+    assert_eq!(answered(&wire), [Err(RefuseReason::Oversize)]);
+    offer_with(&mut wire, 2, 40, 996);
+    (0..3).for_each(|_| wire.offer("ls/own", 990));
+    let keys = order(&mut wire);
+    let next = keys.iter().find(|key| *key != "ls/first");
+    assert_eq!(next.map(String::as_str), Some("any/key"), "{keys:?}");
+}
+
+#[test]
+fn a_record_that_waits_for_the_inbound_limit_takes_its_part_of_a_reservation_once() {
+    let mut wire = up(NodeOptions { inbound: Some(Rate::new(10_000.0)), ..fleet_options() });
+    neighbour(&mut wire, LS);
+    // One record's worth in half a second: another one has no place at once.
+    reserve(&mut wire, LS, 2_000);
+    wire.offer("ls/own", 1490);
+    offer_with(&mut wire, 1, 900, 993);
+    let went = |wire: &Wire| -> Vec<PathId> {
+        let lent = wire.history.iter().filter(|cut| cut.key == "any/key");
+        lent.map(|cut| cut.path).collect()
+    };
+    assert_eq!(went(&wire), [], "it waits to come in");
+    wire.run(ms(200));
+    assert_eq!(went(&wire), [lane(LS)], "as our own of its class");
 }
 
 /// The longest wait of our own `ls` beside our own bulk, in milliseconds; with bursts of a neighbour's `ls`, which are
