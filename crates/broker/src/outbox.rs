@@ -13,7 +13,7 @@ use tidegate_types::limits::CLASSES_MAX;
 use tidegate_types::units::Time;
 
 use super::delivery::{AckOutcome, Drops, NextMessage, NextSend, OutboxDropReason, OutboxLimits};
-use super::in_flight::FlightWindow;
+use super::in_flight::{DeliveryNews, FlightWindow};
 use super::message::{MessageReservation, SubscriberMessage};
 use super::pending::PendingRetained;
 use super::retained::{Retained, RetainedItem};
@@ -84,11 +84,13 @@ impl Outbox {
     /// The subscriber is away: QoS 0 does not wait for it.
     pub fn disconnect(&mut self) {
         self.is_connected = false;
+        self.give_back();
         self.retain(OutboxDropReason::Away, |delivery| delivery.qos > 0);
         // What was among a connection's costs has none any more.
         let account = self.held.account().clone();
         let mut has_room = |delivery: &mut SubscriberMessage| {
-            if !delivery.charge.is_set() {
+            // What is under way of the journal is little: it read no more than that.
+            if !delivery.charge.is_set() && delivery.number == 0 {
                 match MessageReservation::of(std::slice::from_ref(&delivery.message), &account) {
                     Ok(charge) => delivery.charge = charge,
                     Err(_) => return false,
@@ -98,6 +100,22 @@ impl Outbox {
         };
         let is_held = self.window.deliveries().all(&mut has_room);
         self.retain(OutboxDropReason::Full, |delivery| is_held && has_room(delivery));
+    }
+
+    /// What waits here and is in the journal waits there only.
+    fn give_back(&mut self) {
+        let (mut bytes, mut count) = (0, 0);
+        let returned = &mut self.window.news().returned;
+        for queue in &mut self.waiting {
+            queue.retain(|delivery| {
+                if delivery.number > 0 {
+                    returned.push(delivery.number);
+                    (bytes, count) = (bytes + cost(delivery), count + 1);
+                }
+                delivery.number == 0
+            });
+        }
+        (self.bytes, self.count) = (self.bytes - bytes, self.count - count);
     }
 
     /// The subscriber is gone for good: nothing waits, and nothing will.
@@ -184,14 +202,19 @@ impl Outbox {
         std::mem::take(&mut self.is_asleep)
     }
 
-    /// Drops the oldest message of the last class that is not more urgent than `class`.
+    /// Drops the oldest message of the last class that is not more urgent than `class`, and not of the journal: of those
+    /// the outbox has few.
     fn make_room(&mut self, class: ClassId) -> bool {
-        let victim = (class.index()..self.waiting.len()).rev();
-        let Some(victim) = victim.into_iter().find(|&place| !self.waiting[place].is_empty()) else {
-            return false;
-        };
-        self.take(victim);
-        self.drop_one(ClassId(victim as u8), OutboxDropReason::Full);
+        let is_free = |delivery: &SubscriberMessage| delivery.number == 0;
+        let victim = (class.index()..self.waiting.len())
+            .rev()
+            .find_map(|class| Some((class, self.waiting[class].iter().position(is_free)?)));
+        let Some((class, place)) = victim else { return false };
+        if let Some(gone) = self.waiting[class].remove(place) {
+            self.count -= 1;
+            self.bytes -= cost(&gone);
+        }
+        self.drop_one(ClassId(class as u8), OutboxDropReason::Full);
         true
     }
 
@@ -212,6 +235,7 @@ impl Outbox {
             let Some(delivery) = self.take(class) else { break };
             if delivery.message.is_expired(now) {
                 self.drop_one(delivery.message.class, OutboxDropReason::Expired);
+                self.done(delivery.number);
                 continue;
             }
             let (id, delivery) = if delivery.qos == 0 {
@@ -288,11 +312,13 @@ impl Outbox {
     ) {
         for class in 0..self.waiting.len() {
             let (mut gone, mut bytes) = (0, 0);
+            let done = &mut self.window.news().done;
             self.waiting[class].retain_mut(|delivery| {
                 let is_kept = is_kept(delivery);
                 if !is_kept {
                     gone += 1;
                     bytes += cost(delivery);
+                    done.extend(Some(delivery.number).filter(|number| *number > 0));
                 }
                 is_kept
             });
@@ -302,6 +328,39 @@ impl Outbox {
                 *self.drops.entry((ClassId(class as u8), why)).or_default() += gone as u64;
             }
         }
+    }
+
+    /// A message of the journal is done with.
+    fn done(&mut self, number: u64) {
+        if number > 0 {
+            self.window.news().done.push(number);
+        }
+    }
+
+    /// What the journal is to hear since this was asked last.
+    pub fn take_news(&mut self) -> DeliveryNews {
+        std::mem::take(self.window.news())
+    }
+
+    /// Puts back a QoS 2 delivery that an earlier process had under way; none where the subscriber has it and only its
+    /// identifier is to be released.
+    pub fn restore(&mut self, id: u16, number: u64, delivery: Option<SubscriberMessage>) {
+        self.window.restore(id, number, delivery);
+    }
+
+    /// Whether something is to be sent again now.
+    pub fn has_again(&self) -> bool {
+        self.window.has_again()
+    }
+
+    /// Puts a message of the journal behind the others of its class. Who does so asks `has_space` before.
+    pub fn put(&mut self, delivery: SubscriberMessage) {
+        self.insert(delivery);
+    }
+
+    /// Whether the subscriber is here and little waits, so that more may be read from the journal.
+    pub fn has_space(&self) -> bool {
+        self.is_connected && self.bytes <= REFILL.min(self.bounds.bytes / REFILL_PART)
     }
 
     fn drop_one(&mut self, class: ClassId, why: OutboxDropReason) {
@@ -361,8 +420,7 @@ impl Outbox {
 
     /// Whether there is something retained to read, and little that waits.
     pub fn has_appetite(&self) -> bool {
-        let little = REFILL.min(self.bounds.bytes / REFILL_PART);
-        self.is_connected && !self.pending.is_empty() && self.bytes <= little
+        self.has_space() && !self.pending.is_empty()
     }
 
     /// Messages that are sent and not acknowledged.

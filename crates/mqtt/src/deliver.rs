@@ -161,7 +161,7 @@ mod tests {
             qos,
             retain: qos == 1,
             ids: None,
-            charge: Default::default(),
+            charge: Default::default(), number: 0,
         }
     }
 

@@ -22,7 +22,7 @@ use crate::support::listen::available;
 use crate::support::tasks::Tasks;
 
 pub use cluster::{access, start_group};
-pub use log::open_log;
+pub use log::{open_journal, open_log};
 pub(crate) use log::{log_keys, log_options};
 pub use standby::start_mirrors;
 

@@ -47,12 +47,14 @@ mod listener;
 mod options;
 mod pulse;
 mod room;
+mod revive;
 pub mod session;
 mod woken;
 
 pub use self::clients::{ClientStatus, Clients};
 pub use self::listener::{MqttError, MqttListener, bind};
 pub use self::options::MqttOptions;
+pub use self::revive::revive;
 pub use self::session::Refused;
 pub use tidegate_mqtt::{Reason, Version, Violation};
 

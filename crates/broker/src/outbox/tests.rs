@@ -30,7 +30,7 @@ fn delivery(number: u32, class: u8, qos: u8, deadline: u64) -> SubscriberMessage
         qos,
         retain: false,
         ids: None,
-        charge: MessageReservation::default(),
+        charge: MessageReservation::default(), number: 0,
     }
 }
 

@@ -6,13 +6,15 @@ use std::sync::{
     Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
 
+use tidegate_broker::journal::Note;
 use tidegate_broker::{
-    Message, Outbox, OutboxLimits, RetainOutcome, Retained, Scopes, SubscribeOptions, Subscription,
+    Kept, Message, Outbox, OutboxLimits, RetainOutcome, Retained, Scopes, SubscribeOptions, Subscription,
     Subscriptions, footprint,
 };
 use tidegate_cluster::handover::UnitId;
 use tidegate_node::io::SessionId;
 use tidegate_types::account::{Account, Level, Refusal};
+use tidegate_types::class::ClassId;
 use tidegate_types::units::Time;
 
 use super::counts::{BrokerCounts, BrokerStatus, SubscriberStatus};
@@ -21,6 +23,7 @@ use super::operate::Operate;
 use super::placement::Placement;
 use super::publisher::Publisher;
 use super::seat::{Seat, Subscriber};
+use crate::node::journal::Journal;
 
 /// Subscriptions of one session.
 const SUBSCRIPTIONS_MAX: usize = 10_000;
@@ -98,6 +101,7 @@ struct Inner {
     account: Account,
     /// How many subscriptions there are, by user.
     subscriptions: Account,
+    journal: OnceLock<Arc<Journal>>,
 }
 
 /// A broker. Cheap to clone; all clones are the same.
@@ -126,6 +130,7 @@ impl Hub {
             counts: BrokerCounts::default(),
             meters: Meters::default(),
             group: OnceLock::new(),
+            journal: OnceLock::new(),
         }))
     }
 
@@ -158,6 +163,19 @@ impl Hub {
     /// The group that it is a member of.
     pub fn group(&self) -> Option<&dyn Placement> {
         self.0.group.get().map(Arc::as_ref)
+    }
+
+    /// What its sessions outlive the process by, once and for all.
+    pub(crate) fn set_journal(&self, journal: Arc<Journal>) {
+        self.write().given = journal.read(|ledger| ledger.next_session());
+        // A node has one.
+        let _ = self.0.journal.set(journal);
+    }
+
+    /// What its sessions outlive the process by, where it has a log.
+    #[inline]
+    pub fn journal(&self) -> Option<&Arc<Journal>> {
+        self.0.journal.get()
     }
 
     /// Figures of the topics of operators.
@@ -213,6 +231,22 @@ impl Hub {
         Subscriber { seat, hub: self.clone() }
     }
 
+    /// The seat of a session of an earlier process, with its subscriptions.
+    pub(crate) fn restore(&self, kept: &Kept, payer: &Payer) -> Subscriber {
+        let id = kept.note.session;
+        let seat = Arc::new(Seat::restored(id, self.0.bounds, payer, kept.note.expiry > 0));
+        let mut table = self.change();
+        table.seats.insert(id, seat.clone());
+        for (text, options) in &kept.subscriptions {
+            let Ok(subscription) = Subscription::new(text) else { continue };
+            // It was granted before; where there is less room now, it stays nevertheless.
+            let _ = seat.holds().grow(footprint(&subscription));
+            table.subscriptions.subscribe(id, subscription, *options);
+        }
+        drop(table);
+        Subscriber { seat, hub: self.clone() }
+    }
+
     /// Subscribes. What is retained is read when the subscriber has room for it: never for a shared
     /// subscription, else as `wants_retained` says of a subscription that is new or not.
     ///
@@ -235,8 +269,11 @@ impl Hub {
             }
             subscriber.seat.holds().grow(footprint(&subscription))?;
         }
+        let note = subscriber.seat.is_noted();
+        let note = note.then(|| Note::Subscribed(id, subscription.text().into(), options));
         table.subscriptions.subscribe(id, subscription, options);
         drop(table);
+        note.iter().for_each(|note| subscriber.write(note));
         if let Some(filter) = filter.filter(|_| wants_retained(is_new)) {
             subscriber.seat.outbox().pending().ask(filter, options.qos, options.id);
             subscriber.seat.ring();
@@ -248,7 +285,10 @@ impl Hub {
     /// True where there is more to read.
     pub(super) fn refill(&self, now: Time, outbox: &mut Outbox) -> bool {
         // In this order everywhere. What is published meanwhile waits for the outbox, and so comes behind.
-        outbox.has_appetite() && outbox.refill(now, &mut self.retained(), REFILL_STEPS)
+        let is_ready = self.journal().is_none_or(|journal| journal.is_loaded());
+        is_ready
+            && outbox.has_appetite()
+            && outbox.refill(now, &mut self.retained(), REFILL_STEPS)
     }
 
     /// Ends a subscription; false where there was none.
@@ -256,6 +296,9 @@ impl Hub {
         let is_ended = self.change().subscriptions.unsubscribe(subscriber.id(), subscription);
         if is_ended {
             subscriber.seat.forgets(subscription);
+            if subscriber.seat.is_noted() {
+                subscriber.write(&Note::Unsubscribed(subscriber.id(), subscription.text().into()));
+            }
         }
         is_ended
     }
@@ -275,16 +318,42 @@ impl Hub {
         for subscription in over {
             table.subscriptions.unsubscribe(id, &subscription);
             subscriber.seat.forgets(&subscription);
+            if subscriber.seat.is_noted() {
+                subscriber.write(&Note::Unsubscribed(id, subscription.text().into()));
+            }
         }
         drop(table);
         subscriber.seat.outbox().forbid(|delivery| may_get(&delivery.message));
     }
 
-    /// Keeps a message for later subscribers, or ends what is kept of its topic.
-    pub(super) fn retain(&self, message: &Arc<Message>) {
-        if self.retained().keep(message) == RetainOutcome::Full {
+    /// Keeps a message for later subscribers, or ends what is kept of its topic; whether it is kept.
+    pub(super) fn retain(&self, message: &Arc<Message>) -> bool {
+        let outcome = self.retained().keep(message);
+        if outcome == RetainOutcome::Full {
             self.0.counts.unretained();
         }
+        outcome == RetainOutcome::Stored
+    }
+
+    /// Keeps what earlier processes had retained, where nothing newer is there.
+    pub(crate) fn restore_retained(&self, messages: Vec<Arc<Message>>) {
+        let mut retained = self.retained();
+        let mut full = |message: &Arc<Message>| retained.restore(message) == RetainOutcome::Full;
+        let count = messages.iter().filter(|message| full(message)).count();
+        drop(retained);
+        (0..count).for_each(|_| self.0.counts.unretained());
+    }
+
+    /// All seats are to look for something to read.
+    pub(crate) fn ring_all(&self) {
+        self.table().seats.values().for_each(|seat| seat.ring());
+    }
+
+    /// The class of a topic, where a rule covers it.
+    pub(crate) fn class_of(&self, topic: &[u8]) -> ClassId {
+        let table = self.table();
+        let scope = std::str::from_utf8(topic).ok().and_then(|topic| table.scopes.find(topic));
+        scope.map_or(ClassId(0), |scope| scope.class)
     }
 
     pub(super) fn remove(&self, session: SessionId) {
