@@ -29,7 +29,8 @@ use tidegate_types::units::{Ratio, Size};
 
 use self::drivers::cameras::start_frames;
 use self::drivers::{
-    Wiring, log_options, open_journal, open_log, start_group, start_input, start_mirrors, start_output,
+    Wiring, log_options, open_journal, open_log, start_group, start_input, start_mirrors,
+    start_output,
 };
 pub use self::files::{read_for, read_here, read_with_files};
 pub use self::orchestrator::{read_orchestrator, read_orchestrator_here};

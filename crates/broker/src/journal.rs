@@ -136,10 +136,7 @@ impl Note {
     /// Whether it is about sessions and their subscriptions, and not about messages: every segment begins with all that
     /// holds of these.
     pub fn is_about_sessions(&self) -> bool {
-        !matches!(
-            self,
-            Note::Message(_) | Note::Done(..) | Note::Flights(..) | Note::Unretained(_)
-        )
+        !matches!(self, Note::Message(_) | Note::Done(..) | Note::Flights(..) | Note::Unretained(_))
     }
 
     /// Its bytes.

@@ -13,7 +13,7 @@ use tidegate_types::limits::CLASSES_MAX;
 use tidegate_types::units::Time;
 
 use super::delivery::{AckOutcome, Drops, NextMessage, NextSend, OutboxDropReason, OutboxLimits};
-use super::in_flight::{DeliveryNews, FlightWindow};
+use super::in_flight::FlightWindow;
 use super::message::{MessageReservation, SubscriberMessage};
 use super::pending::PendingRetained;
 use super::retained::{Retained, RetainedItem};
@@ -100,22 +100,6 @@ impl Outbox {
         };
         let is_held = self.window.deliveries().all(&mut has_room);
         self.retain(OutboxDropReason::Full, |delivery| is_held && has_room(delivery));
-    }
-
-    /// What waits here and is in the journal waits there only.
-    fn give_back(&mut self) {
-        let (mut bytes, mut count) = (0, 0);
-        let returned = &mut self.window.news().returned;
-        for queue in &mut self.waiting {
-            queue.retain(|delivery| {
-                if delivery.number > 0 {
-                    returned.push(delivery.number);
-                    (bytes, count) = (bytes + cost(delivery), count + 1);
-                }
-                delivery.number == 0
-            });
-        }
-        (self.bytes, self.count) = (self.bytes - bytes, self.count - count);
     }
 
     /// The subscriber is gone for good: nothing waits, and nothing will.
@@ -330,39 +314,6 @@ impl Outbox {
         }
     }
 
-    /// A message of the journal is done with.
-    fn done(&mut self, number: u64) {
-        if number > 0 {
-            self.window.news().done.push(number);
-        }
-    }
-
-    /// What the journal is to hear since this was asked last.
-    pub fn take_news(&mut self) -> DeliveryNews {
-        std::mem::take(self.window.news())
-    }
-
-    /// Puts back a QoS 2 delivery that an earlier process had under way; none where the subscriber has it and only its
-    /// identifier is to be released.
-    pub fn restore(&mut self, id: u16, number: u64, delivery: Option<SubscriberMessage>) {
-        self.window.restore(id, number, delivery);
-    }
-
-    /// Whether something is to be sent again now.
-    pub fn has_again(&self) -> bool {
-        self.window.has_again()
-    }
-
-    /// Puts a message of the journal behind the others of its class. Who does so asks `has_space` before.
-    pub fn put(&mut self, delivery: SubscriberMessage) {
-        self.insert(delivery);
-    }
-
-    /// Whether the subscriber is here and little waits, so that more may be read from the journal.
-    pub fn has_space(&self) -> bool {
-        self.is_connected && self.bytes <= REFILL.min(self.bounds.bytes / REFILL_PART)
-    }
-
     fn drop_one(&mut self, class: ClassId, why: OutboxDropReason) {
         *self.drops.entry((class, why)).or_default() += 1;
     }
@@ -433,5 +384,6 @@ fn cost(delivery: &SubscriberMessage) -> usize {
     delivery.message.size() + OVERHEAD
 }
 
+mod journaled;
 #[cfg(test)]
 mod tests;

@@ -161,7 +161,8 @@ mod tests {
             qos,
             retain: qos == 1,
             ids: None,
-            charge: Default::default(), number: 0,
+            charge: Default::default(),
+            number: 0,
         }
     }
 

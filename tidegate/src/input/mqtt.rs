@@ -46,8 +46,8 @@ mod connection;
 mod listener;
 mod options;
 mod pulse;
-mod room;
 mod revive;
+mod room;
 pub mod session;
 mod woken;
 

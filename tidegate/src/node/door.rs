@@ -171,8 +171,9 @@ impl Door {
         let publisher = &mut self.publisher;
         publisher.publish_all(records.clone().map(|record| (record, bringer.qos_of(record))));
         let once = records.filter(|record| bringer.qos_of(record) == 2);
-        let once: Vec<_> =
-            once.map(|record| (record.token, record.packet, publisher.message(record, 2))).collect();
+        let once: Vec<_> = once
+            .map(|record| (record.token, record.packet, publisher.message(record, 2)))
+            .collect();
         for (token, packet, message) in once {
             match token {
                 Some(token) => bringer.hold(token, (packet, message)),

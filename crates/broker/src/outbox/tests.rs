@@ -30,7 +30,8 @@ fn delivery(number: u32, class: u8, qos: u8, deadline: u64) -> SubscriberMessage
         qos,
         retain: false,
         ids: None,
-        charge: MessageReservation::default(), number: 0,
+        charge: MessageReservation::default(),
+        number: 0,
     }
 }
 

@@ -79,8 +79,15 @@ pub(super) async fn settle(left: Left<'_>) {
             let now = Instant::now();
             let will = will.and_then(|(will, delay)| Some((will.into(), now.checked_add(delay)?)));
             let until = now.checked_add(lasting).unwrap_or(now);
-            let afterlife =
-                Afterlife { registration, memory, line, will, until, stop: stop.clone(), permit: Some(permit) };
+            let afterlife = Afterlife {
+                registration,
+                memory,
+                line,
+                will,
+                until,
+                stop: stop.clone(),
+                permit: Some(permit),
+            };
             tokio::spawn(afterlife.run());
             return;
         }

@@ -375,27 +375,6 @@ impl Connection<'_> {
     async fn fill(&mut self) -> Result<(), End> {
         heard(self.buffer.fill(&mut self.stream).await)
     }
-
-    /// Writes what the socket takes now.
-    fn flush(&mut self) -> Result<(), End> {
-        let mut free = self.free();
-        while free > 0 || self.stream.has_to_write() {
-            match self.stream.try_write(&self.effects.out[..free]) {
-                Ok(written) => {
-                    drop(self.effects.out.drain(..written));
-                    free -= written;
-                    self.has_written(written);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(failed(error)),
-            }
-        }
-        let out = &mut self.effects.out;
-        if out.is_empty() && out.capacity() > KEPT {
-            *out = Vec::new();
-        }
-        Ok(())
-    }
 }
 
 fn failed(error: io::Error) -> End {

@@ -34,7 +34,10 @@ pub async fn revive(intake: &Intake, clients: &Arc<Clients>, logged: Vec<Session
     let mut packets: BTreeMap<Arc<str>, SessionState> =
         logged.into_iter().map(|state| (state.client.clone(), state)).collect();
     let kept: Vec<Kept> = journal.read(|ledger| ledger.sessions().cloned().collect());
-    let (now, told) = { let pen = journal.pen(); (pen.wall(), pen.ledger().wall()) };
+    let (now, told) = {
+        let pen = journal.pen();
+        (pen.wall(), pen.ledger().wall())
+    };
     // Nobody knows when a process that was killed ended: not before its last note, and not long after.
     let gone = now.min(told.saturating_add(nanos(TICK)));
     let (stop, stopped) = watch::channel(false);

@@ -8,13 +8,12 @@ use std::sync::{
 
 use tidegate_broker::journal::Note;
 use tidegate_broker::{
-    Kept, Message, Outbox, OutboxLimits, RetainOutcome, Retained, Scopes, SubscribeOptions, Subscription,
+    Message, Outbox, OutboxLimits, RetainOutcome, Retained, Scopes, SubscribeOptions, Subscription,
     Subscriptions, footprint,
 };
 use tidegate_cluster::handover::UnitId;
 use tidegate_node::io::SessionId;
 use tidegate_types::account::{Account, Level, Refusal};
-use tidegate_types::class::ClassId;
 use tidegate_types::units::Time;
 
 use super::counts::{BrokerCounts, BrokerStatus, SubscriberStatus};
@@ -165,19 +164,6 @@ impl Hub {
         self.0.group.get().map(Arc::as_ref)
     }
 
-    /// What its sessions outlive the process by, once and for all.
-    pub(crate) fn set_journal(&self, journal: Arc<Journal>) {
-        self.write().given = journal.read(|ledger| ledger.next_session());
-        // A node has one.
-        let _ = self.0.journal.set(journal);
-    }
-
-    /// What its sessions outlive the process by, where it has a log.
-    #[inline]
-    pub fn journal(&self) -> Option<&Arc<Journal>> {
-        self.0.journal.get()
-    }
-
     /// Figures of the topics of operators.
     pub fn meters(&self) -> &Meters {
         &self.0.meters
@@ -231,22 +217,6 @@ impl Hub {
         Subscriber { seat, hub: self.clone() }
     }
 
-    /// The seat of a session of an earlier process, with its subscriptions.
-    pub(crate) fn restore(&self, kept: &Kept, payer: &Payer) -> Subscriber {
-        let id = kept.note.session;
-        let seat = Arc::new(Seat::restored(id, self.0.bounds, payer, kept.note.expiry > 0));
-        let mut table = self.change();
-        table.seats.insert(id, seat.clone());
-        for (text, options) in &kept.subscriptions {
-            let Ok(subscription) = Subscription::new(text) else { continue };
-            // It was granted before; where there is less room now, it stays nevertheless.
-            let _ = seat.holds().grow(footprint(&subscription));
-            table.subscriptions.subscribe(id, subscription, *options);
-        }
-        drop(table);
-        Subscriber { seat, hub: self.clone() }
-    }
-
     /// Subscribes. What is retained is read when the subscriber has room for it: never for a shared
     /// subscription, else as `wants_retained` says of a subscription that is new or not.
     ///
@@ -286,9 +256,7 @@ impl Hub {
     pub(super) fn refill(&self, now: Time, outbox: &mut Outbox) -> bool {
         // In this order everywhere. What is published meanwhile waits for the outbox, and so comes behind.
         let is_ready = self.journal().is_none_or(|journal| journal.is_loaded());
-        is_ready
-            && outbox.has_appetite()
-            && outbox.refill(now, &mut self.retained(), REFILL_STEPS)
+        is_ready && outbox.has_appetite() && outbox.refill(now, &mut self.retained(), REFILL_STEPS)
     }
 
     /// Ends a subscription; false where there was none.
@@ -333,27 +301,6 @@ impl Hub {
             self.0.counts.unretained();
         }
         outcome == RetainOutcome::Stored
-    }
-
-    /// Keeps what earlier processes had retained, where nothing newer is there.
-    pub(crate) fn restore_retained(&self, messages: Vec<Arc<Message>>) {
-        let mut retained = self.retained();
-        let mut full = |message: &Arc<Message>| retained.restore(message) == RetainOutcome::Full;
-        let count = messages.iter().filter(|message| full(message)).count();
-        drop(retained);
-        (0..count).for_each(|_| self.0.counts.unretained());
-    }
-
-    /// All seats are to look for something to read.
-    pub(crate) fn ring_all(&self) {
-        self.table().seats.values().for_each(|seat| seat.ring());
-    }
-
-    /// The class of a topic, where a rule covers it.
-    pub(crate) fn class_of(&self, topic: &[u8]) -> ClassId {
-        let table = self.table();
-        let scope = std::str::from_utf8(topic).ok().and_then(|topic| table.scopes.find(topic));
-        scope.map_or(ClassId(0), |scope| scope.class)
     }
 
     pub(super) fn remove(&self, session: SessionId) {
@@ -414,5 +361,6 @@ impl Hub {
     }
 }
 
+mod journal;
 #[cfg(test)]
 mod tests;

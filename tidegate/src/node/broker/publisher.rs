@@ -5,10 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_broker::journal::{MessageNote, Note, Waiter};
-use tidegate_broker::{
-    Drops, Message, MessageReservation, OutboxDropReason, Recipient, SubscriberMessage,
-};
+use tidegate_broker::{Message, MessageReservation, Recipient, SubscriberMessage};
 use tidegate_link::envelope::Envelope;
 use tidegate_node::io::SessionId;
 use tidegate_types::account::{Account, Kind, Reservation};
@@ -19,11 +16,11 @@ use tidegate_types::units::Time;
 
 use super::gate::Busy;
 use super::hub::Hub;
+use super::keeping::{Sender, is_kept};
 use super::meter::Placed;
 use super::operate::Operate;
 use super::seat::Seat;
 use super::way::Way;
-use crate::node::journal::Journal;
 
 /// Topics whose ways are remembered.
 const WAYS_MAX: usize = 1024;
@@ -36,9 +33,9 @@ const NO_CLASS: (ClassId, Duration) = (ClassId(0), Duration::from_secs(1));
 /// One source of messages.
 #[derive(Debug)]
 pub struct Publisher {
-    hub: Hub,
+    pub(super) hub: Hub,
     /// The session that it speaks for, if that has subscribed.
-    session: Option<SessionId>,
+    pub(super) session: Option<SessionId>,
     generation: u64,
     ways: HashMap<Bytes, Arc<Way>>,
     last: Option<(Bytes, Arc<Way>)>,
@@ -55,16 +52,9 @@ pub struct Publisher {
     /// What it publishes of a unit goes to the unit's other nodes: this one owns it.
     is_owner: bool,
     /// What the journal is to know of who publishes next.
-    sender: Sender,
+    pub(super) sender: Sender,
     /// The mark of what the journal got last that somebody waits for.
-    mark: u64,
-}
-
-/// What the journal is to know of who publishes.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sender {
-    packet: Option<(SessionId, u16)>,
-    will_of: Option<SessionId>,
+    pub(super) mark: u64,
 }
 
 impl Publisher {
@@ -85,11 +75,6 @@ impl Publisher {
             sender: Sender::default(),
             mark: 0,
         }
-    }
-
-    /// What must be safe in the journal before what was published is acknowledged.
-    pub fn mark(&self) -> u64 {
-        self.mark
     }
 
     /// The broker that it publishes at.
@@ -174,18 +159,6 @@ impl Publisher {
     pub fn publish(&mut self, message: Arc<Message>) {
         self.run.push(message);
         self.finish_run();
-    }
-
-    /// Hands a QoS 2 message to its subscribers, which came under a packet identifier.
-    pub fn publish_once(&mut self, (packet, message): (Option<u16>, Arc<Message>)) {
-        self.sender.packet = self.session.zip(packet);
-        self.publish(message);
-        self.sender.packet = None;
-    }
-
-    /// What is published until this is said again is the will of a session.
-    pub(crate) fn speak_as_will(&mut self, session: Option<SessionId>) {
-        self.sender.will_of = session;
     }
 
     /// Hands what an operator made to its subscribers, and to operators that take it; `meter` counts its deliveries.
@@ -365,61 +338,6 @@ impl Publisher {
         self.run.clear();
     }
 
-    /// Writes a run of messages to the journal, each once, for those who wait for it there.
-    fn keep(
-        &mut self,
-        journal: &Journal,
-        run: &[Arc<Message>],
-        waiters: Vec<Vec<(&Arc<Seat>, &Recipient)>>,
-    ) {
-        let is_kept = |(message, waiters): (&Arc<Message>, &Vec<_>)| {
-            message.retain || !waiters.is_empty()
-        };
-        if !run.iter().zip(&waiters).any(is_kept) {
-            return;
-        }
-        let mut pen = journal.pen();
-        for (message, seats) in run.iter().zip(waiters) {
-            // Under the pen: what is retained last here is so in the journal.
-            let is_retained = message.retain && self.hub.retain(message);
-            if message.retain && !is_retained {
-                pen.write(&Note::Unretained(message.topic.clone()));
-            }
-            if is_retained || !seats.is_empty() {
-                let left = message.expires.map(|at| at.since(message.arrived).as_nanos());
-                let left = left.map(|left| u64::try_from(left).unwrap_or(u64::MAX));
-                let waiter = |(seat, target): &(&Arc<Seat>, &Recipient)| Waiter {
-                    session: seat.id(),
-                    qos: message.qos.min(target.qos),
-                    retain: message.retain && target.retain_as_published,
-                    ids: target.ids.clone(),
-                };
-                let Sender { packet, will_of } = self.sender;
-                let applied = pen.write(&Note::Message(Box::new(MessageNote {
-                    number: pen.number(),
-                    message: message.clone(),
-                    expires: left.map(|left| pen.wall().saturating_add(left)),
-                    is_retained,
-                    waiters: seats.iter().map(waiter).collect(),
-                    packet,
-                    will_of,
-                })));
-                let mut news = applied.news.iter().peekable();
-                for (seat, _) in seats {
-                    if news.next_if_eq(&&seat.id()).is_some() {
-                        seat.ring();
-                    }
-                }
-                for (_, _, class) in applied.dropped {
-                    self.hub.counts().dropped(Drops::from([((class, OutboxDropReason::Full), 1)]));
-                }
-            }
-            if message.qos > 0 {
-                self.mark = pen.urge();
-            }
-        }
-    }
-
     /// Puts a run of messages with their footprint into an outbox.
     fn hand(
         &mut self,
@@ -454,12 +372,6 @@ impl Publisher {
             seat.ring();
         }
     }
-}
-
-/// Whether a message goes to a subscriber by the journal.
-#[inline]
-fn is_kept(seat: &Seat, target: &Recipient, message: &Message) -> bool {
-    seat.is_durable() && message.qos.min(target.qos) > 0
 }
 
 /// The member of a group whose turn it is: one that is here, if any is.

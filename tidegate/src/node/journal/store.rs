@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_broker::journal::{MessageNote, Note};
 use tidegate_broker::Place;
+use tidegate_broker::journal::{MessageNote, Note};
 use tidegate_log::{
     Checkpoint, Entry, Header, Key, LogName, OpenedHeader, Scanned, Scanner, SegmentId,
     SegmentWrite, Writer,
@@ -37,8 +37,7 @@ pub(super) struct Segment {
 impl Segment {
     /// The message at a place.
     pub(super) fn read(&self, place: Place) -> Option<Box<MessageNote>> {
-        let bytes =
-            read_at(&*self.file, u64::from(place.offset), place.length as usize).ok()?;
+        let bytes = read_at(&*self.file, u64::from(place.offset), place.length as usize).ok()?;
         let mut scanner = Scanner::within(&self.opened, place.offset as usize, &bytes);
         let Scanned::Frame(frame) = scanner.next()? else { return None };
         let Some(Entry::Note(note)) = frame.entry(&self.opened) else { return None };
@@ -233,11 +232,7 @@ impl Store {
         }
     }
 
-    fn write_notes(
-        &mut self,
-        notes: &[Pending],
-        placed: &mut Vec<(u64, Place)>,
-    ) -> io::Result<()> {
+    fn write_notes(&mut self, notes: &[Pending], placed: &mut Vec<(u64, Place)>) -> io::Result<()> {
         let mut bytes = Vec::new();
         for note in notes {
             let offset = self.file.as_ref().map_or(0, |(_, file)| file.end()) + bytes.len() as u64;

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future::pending;
+use std::io;
 use std::sync::Arc;
 
 use tidegate_broker::Message;
@@ -11,8 +12,9 @@ use tidegate_types::headers::RETAIN;
 use tidegate_types::record::SourceId;
 use tidegate_types::units::Time;
 
-use super::Connection;
 use super::arrival::payer;
+use super::{Connection, KEPT, failed};
+use crate::input::mqtt::session::End;
 use crate::node::broker::Payer;
 use crate::node::journal::Journal;
 
@@ -112,6 +114,27 @@ impl Connection<'_> {
         self.gates.awaited().is_some() && self.effects.out.len() > HELD_MAX
     }
 
+    /// Writes what the socket takes now.
+    pub(super) fn flush(&mut self) -> Result<(), End> {
+        let mut free = self.free();
+        while free > 0 || self.stream.has_to_write() {
+            match self.stream.try_write(&self.effects.out[..free]) {
+                Ok(written) => {
+                    drop(self.effects.out.drain(..written));
+                    free -= written;
+                    self.has_written(written);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        let out = &mut self.effects.out;
+        if out.is_empty() && out.capacity() > KEPT {
+            *out = Vec::new();
+        }
+        Ok(())
+    }
+
     /// Before the client is let in: the journal knows its session and its will, and the end of an older one.
     pub(super) fn endure(&mut self, client: &Arc<str>) {
         let Some(journal) = self.door.hub().journal().cloned() else { return };
@@ -132,7 +155,8 @@ impl Connection<'_> {
                 source_unix_ns: record.source_unix_ns,
                 meter: None,
             });
-            let nanos = |span: std::time::Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+            let nanos =
+                |span: std::time::Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
             WillNote { message, ttl: record.ttl.map(nanos), delay: nanos(delay), due: 0 }
         });
         if !expiry.is_zero() || will.is_some() {
