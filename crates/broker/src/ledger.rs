@@ -489,6 +489,11 @@ impl Kept {
         self.waiting.len()
     }
 
+    /// Whether a message of this number does.
+    pub fn waits_for(&self, number: u64) -> bool {
+        self.waiting.contains_key(&number)
+    }
+
     /// Their bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes

@@ -7,6 +7,8 @@
 
 mod start;
 mod store;
+#[cfg(test)]
+mod trial;
 
 use std::collections::BTreeMap;
 use std::fmt;

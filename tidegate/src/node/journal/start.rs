@@ -80,13 +80,16 @@ pub(super) fn open_on(disk: Arc<dyn Disk>, options: &JournalOptions) -> std::io:
             }
         }
     }
+    // A process that was killed may have left more than it made safe: what is read is what others will rely on.
+    for number in segments.keys() {
+        disk.open(&segment_path(&directory, SegmentId(*number)), How::Write)?.sync()?;
+    }
     let mut ledger = Ledger::new(options.bounds);
     let mut sequence = 0;
     // Back to the last one whose beginning is whole.
     let mut read = Vec::new();
     for (number, segment) in segments.iter().rev() {
-        let notes = notes(segment, sizes[number], &mut sequence);
-        let is_whole = notes.iter().any(|(note, _)| matches!(note, Note::Whole(..)));
+        let (notes, is_whole) = notes(segment, sizes[number], &mut sequence);
         read.push(notes);
         if is_whole {
             break;
@@ -126,10 +129,14 @@ fn segment(
     }
 }
 
-/// The notes of a segment, and where they stand.
-fn notes(segment: &Segment, length: u64, sequence: &mut u64) -> Vec<(Note, (u32, u32))> {
+/// A note and where it stands in its segment: from which byte on, and how many.
+type Found = (Note, (u32, u32));
+
+/// The notes of a segment, and whether all that holds of sessions stands at its beginning.
+fn notes(segment: &Segment, length: u64, sequence: &mut u64) -> (Vec<Found>, bool) {
     let bytes = read_at(&*segment.file, 0, length as usize).unwrap_or_default();
     let mut all = Vec::new();
+    let (mut is_damaged, mut is_whole) = (false, false);
     for found in Scanner::new(&segment.opened, &bytes) {
         let frame = match found {
             Scanned::Frame(frame) => frame,
@@ -137,6 +144,7 @@ fn notes(segment: &Segment, length: u64, sequence: &mut u64) -> Vec<(Note, (u32,
             Scanned::Damage { from, to, .. } => {
                 let segment = segment.opened.header.segment;
                 tracing::error!(%segment, from, to, "the journal of sessions is damaged here");
+                is_damaged = true;
                 continue;
             }
         };
@@ -144,12 +152,15 @@ fn notes(segment: &Segment, length: u64, sequence: &mut u64) -> Vec<(Note, (u32,
         let place = (frame.offset as u32, (frame.end() - frame.offset) as u32);
         if let Some(Entry::Note(note)) = frame.entry(&segment.opened) {
             match Note::read(&note) {
-                Ok(note) => all.push((note, place)),
+                Ok(note) => {
+                    is_whole |= !is_damaged && matches!(note, Note::Whole(..));
+                    all.push((note, place));
+                }
                 Err(error) => tracing::error!(%error, "a note of the journal cannot be read"),
             }
         }
     }
-    all
+    (all, is_whole)
 }
 
 /// A message that was retained, and from when on nobody wants it.
@@ -198,7 +209,7 @@ fn load(
     let mut retained: HashMap<Bytes, (u64, RetainedNote)> = HashMap::new();
     for (&number, &length) in sizes {
         let Some(segment) = journal.lock().segments.get(&number).cloned() else { continue };
-        let notes = notes(&segment, length, &mut 0);
+        let (notes, _) = notes(&segment, length, &mut 0);
         for run in notes.chunks(1024) {
             let mut inner = journal.lock();
             for (note, (offset, length)) in run {

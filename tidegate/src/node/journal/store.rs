@@ -65,6 +65,8 @@ pub(super) struct Store {
     pub(super) segment_max: u64,
     /// All segments and their bytes.
     pub(super) sizes: std::collections::BTreeMap<u32, u64>,
+    /// Bytes at the beginning of the present segment that say all that held there.
+    pub(super) base: u64,
     /// When the time was noted last.
     pub(super) noted: u64,
 }
@@ -91,7 +93,7 @@ impl Store {
     ) -> Self {
         let next = sizes.last_key_value().map_or(1, |(last, _)| last + 1);
         let writer = Writer::new(name, &keys);
-        let (file, noted) = (None, 0);
+        let (file, base, noted) = (None, 0, 0);
         Store {
             journal,
             disk,
@@ -103,6 +105,7 @@ impl Store {
             sequence,
             segment_max,
             sizes,
+            base,
             noted,
         }
     }
@@ -144,8 +147,8 @@ impl Store {
         let has_work = !inner.pending.is_empty() || self.file.is_none();
         let batch = self.take(&mut inner);
         drop(inner);
-        if has_work {
-            let _ = self.try_commit(batch);
+        if has_work && !self.try_commit_or_keep(batch) {
+            self.tidy();
         }
         has_work
     }
@@ -164,7 +167,8 @@ impl Store {
         let bytes = std::mem::take(&mut inner.pending_bytes) as u64;
         let is_urgent = std::mem::take(&mut inner.is_urgent) || inner.is_closed;
         let end = self.file.as_ref().map_or(u64::MAX, |(_, file)| file.end());
-        let is_full = end.saturating_add(bytes) >= self.segment_max;
+        // What holds of many sessions may be more than a segment: then one has as much behind it.
+        let is_full = end.saturating_add(bytes) >= self.segment_max.max(2 * self.base);
         let snapshot = is_full.then(|| inner.ledger.snapshot());
         let is_urgent = is_urgent || snapshot.is_some();
         Batch { notes, snapshot, mark: inner.last, is_urgent, is_last: inner.is_closed }
@@ -283,6 +287,7 @@ impl Store {
             bytes.extend(self.encode(Entry::Note(note.to_bytes()))?);
         }
         self.put(&bytes)?;
+        self.base = bytes.len() as u64;
         self.disk.sync_folder(&self.directory)?;
         let file = self.disk.open(&path, How::Read)?;
         let mut inner = self.journal.lock();
@@ -299,12 +304,22 @@ impl Store {
             if !journal.is_loaded() {
                 return;
             }
-            let (needed, held) = journal.read(|ledger| (ledger.held_of(oldest), ledger.held().1));
-            if needed.1 > 0 {
+            let mut inner = journal.lock();
+            let (needed, held) = (inner.ledger.held_of(oldest).1, inner.ledger.held().1);
+            if needed > 0 {
+                drop(inner);
                 let all: u64 = self.sizes.values().sum();
                 if all < 2 * held + SPARE * self.segment_max || !self.renew(oldest) {
                     return;
                 }
+                inner = journal.lock();
+            }
+            // That nothing of it is needed must be safe before it goes.
+            inner.is_urgent = true;
+            let batch = self.take(&mut inner);
+            drop(inner);
+            if self.try_commit_or_keep(batch) {
+                return;
             }
             journal.lock().segments.remove(&oldest);
             let path = segment_path(&self.directory, SegmentId(oldest));
@@ -337,6 +352,7 @@ impl Store {
                 inner.pending.push(Pending { bytes, message });
                 inner.last += 1;
             }
+            inner.is_urgent = true;
             if inner.pending_bytes > 1 << 20 {
                 let batch = self.take(&mut inner);
                 drop(inner);
