@@ -163,6 +163,11 @@ impl Ledger {
         (self.messages.len(), self.bytes)
     }
 
+    /// Retained messages.
+    pub fn retained(&self) -> usize {
+        self.retained.len()
+    }
+
     /// Messages of a segment that somebody needs, and their bytes.
     pub fn held_of(&self, segment: u32) -> (u64, u64) {
         self.segments.get(&segment).copied().unwrap_or_default()

@@ -11,6 +11,7 @@ mod files;
 mod ls;
 mod record;
 mod select;
+mod sessions;
 mod sink;
 mod verify;
 
@@ -33,6 +34,9 @@ pub(super) use self::arguments::{EXPLAIN_HELP, LOG_HELP};
 pub fn log(command: &LogCommand) -> anyhow::Result<ExitCode> {
     unless_closed(match command {
         LogCommand::Ls(arguments) => ls::ls(arguments).map(|()| ExitCode::SUCCESS),
+        LogCommand::Sessions(arguments) => {
+            sessions::sessions(arguments).map(|()| ExitCode::SUCCESS)
+        }
         LogCommand::Cat(arguments) => export::cat(arguments),
         LogCommand::Verify(arguments) => verify::verify(arguments),
         LogCommand::Export(arguments) => export::export(arguments),

@@ -21,7 +21,7 @@ use tidegate_broker::journal::{MessageNote, Note};
 use tidegate_broker::{Applied, Ledger, Place};
 use tokio::sync::watch;
 
-pub use self::start::{JournalOptions, Opened, RetainedNote, Running, open};
+pub use self::start::{JournalOptions, Opened, RetainedNote, Running, look, open};
 use self::store::Segment;
 
 /// Bytes that wait for the disk, from which publishers wait.
@@ -233,7 +233,7 @@ impl Pen<'_> {
 
     /// Somebody waits for what was written. Answers with the mark.
     pub fn urge(&mut self) -> u64 {
-        self.is_urgent = true;
+        self.is_urgent = !self.journal.is_safe(self.inner.last);
         self.inner.last
     }
 }
@@ -245,7 +245,7 @@ impl Drop for Pen<'_> {
         if self.inner.pending_bytes > PENDING_MAX {
             self.journal.room.send_if_modified(|room| std::mem::replace(room, false));
         }
-        if self.has_written && !was_urgent {
+        if (self.has_written || self.is_urgent) && !was_urgent {
             self.journal.wake.notify_one();
         }
     }

@@ -20,6 +20,9 @@ pub enum LogCommand {
     /// List the segments: what is in each, of which time, and how many records have no fate yet
     #[command(after_help = LS_HELP)]
     Ls(LsArguments),
+    /// List the MQTT sessions that are kept beside the log: subscriptions, what waits, and when each ends
+    #[command(after_help = SESSIONS_HELP)]
+    Sessions(LsArguments),
     /// Print records: identity, times, class, topic, size, and how each delivery ended
     #[command(after_help = CAT_HELP)]
     Cat(CatArguments),
@@ -206,6 +209,15 @@ them are held (some output has not had them), when they arrived, whether it is s
 Examples:
   tidegate log ls /var/lib/tidegate/log
   tidegate log ls node.toml --json";
+
+const SESSIONS_HELP: &str = "\
+Columns: the client id of a session and its user, how many subscriptions it has, how many messages
+wait for it and their bytes, whether it has a will, and when it ends if its client stays away. A
+message that waits for several sessions is stored once: the last line counts it once.
+
+Examples:
+  tidegate log sessions /var/lib/tidegate/log
+  tidegate log sessions node.toml --json";
 
 const CAT_HELP: &str = "\
 A delivery is held, confirmed, dropped with its reason, or ended: then a checkpoint knows it no more

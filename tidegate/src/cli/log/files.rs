@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use tidegate_broker::Ledger;
 use tidegate_log::{
     Checkpoint, Defect, END, Entry, Footer, HEADER_MAX, Header, Key, LogError, OpenedHeader,
     ReadPosition, Recovery, Scanned, SegmentId, Walked, find_footer, read_footer, walk,
@@ -17,6 +18,7 @@ use crate::assembly::drivers::log_keys;
 use crate::assembly::secrets::{key_of_file, log_key};
 use crate::cli::log::{KEY_VARIABLE, LogArguments, LogPlace};
 use crate::config::{read, read_file};
+use crate::node::journal;
 use crate::node::log_store::SpoolError;
 use crate::node::log_store::folder::segment_path;
 use crate::node::log_store::look::{read_recovery, segments};
@@ -67,6 +69,12 @@ impl LogFiles {
             keys.push(log_key(&text).with_context(|| format!("variable {KEY_VARIABLE}"))?);
         }
         Ok(LogFiles { directory: directory.context("name the log's folder")?, keys })
+    }
+
+    /// The sessions that are kept beside the log.
+    pub(super) fn sessions(&self) -> anyhow::Result<Ledger> {
+        let context = || format!("the journal of sessions of {}", self.directory.display());
+        journal::look(&self.directory, &self.keys).with_context(context)
     }
 
     /// The segments that are there, and the bytes of their files.

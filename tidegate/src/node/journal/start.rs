@@ -113,6 +113,35 @@ pub(super) fn open_on(disk: Arc<dyn Disk>, options: &JournalOptions) -> std::io:
     Ok(Opened { journal, store })
 }
 
+/// What a journal says, for people; its node may run meanwhile. Nothing is changed.
+///
+/// # Errors
+/// It cannot be read.
+pub fn look(directory: &Path, keys: &[Key]) -> std::io::Result<Ledger> {
+    let directory = directory.join(SESSIONS);
+    let mut numbers: Vec<(SegmentId, u64)> = Vec::new();
+    for listed in Real.list(&directory)? {
+        numbers.extend(number_of(&listed.name).map(|number| (number, listed.size)));
+    }
+    numbers.sort_unstable();
+    let mut ledger = Ledger::new(LedgerBounds::default());
+    for (number, size) in numbers {
+        let found = match segment(&Real, &directory, number, keys) {
+            Ok(Some(found)) => found,
+            // It has gone meanwhile, or begins only now.
+            Ok(None) => continue,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        for (note, (offset, length)) in notes(&found, size, &mut 0).0 {
+            let place = Place { segment: number.0, offset, length };
+            ledger.apply_session(&note);
+            ledger.apply_message(&note, Some(place));
+        }
+    }
+    Ok(ledger)
+}
+
 /// A segment, if its head is whole.
 fn segment(
     disk: &dyn Disk,

@@ -87,11 +87,11 @@ impl Connection<'_> {
     /// How much of what is to be written may go.
     pub(super) fn free(&mut self) -> usize {
         let end = self.effects.out.len();
-        let mark = self.mark();
-        match self.door.hub().journal() {
-            Some(journal) => self.gates.open(end, mark, journal),
-            None => end,
+        if self.door.hub().journal().is_none() {
+            return end;
         }
+        let mark = self.mark();
+        self.door.hub().journal().map_or(end, |journal| self.gates.open(end, mark, journal))
     }
 
     /// So many bytes are written.
