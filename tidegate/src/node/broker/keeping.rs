@@ -99,3 +99,13 @@ impl Publisher {
 pub(super) fn is_kept(seat: &Seat, target: &Recipient, message: &Message) -> bool {
     seat.is_durable() && message.qos.min(target.qos) > 0
 }
+
+/// The member of a group whose turn it is: one that is here, if any is.
+pub(super) fn chosen(
+    members: &[(Arc<Seat>, Recipient)],
+    turn: usize,
+) -> Option<&(Arc<Seat>, Recipient)> {
+    let count = members.len();
+    let order = || (0..count).map(|place| &members[(turn + place) % count]);
+    order().find(|(seat, _)| seat.outbox().is_connected()).or_else(|| order().next())
+}

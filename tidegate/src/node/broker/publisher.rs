@@ -16,7 +16,7 @@ use tidegate_types::units::Time;
 
 use super::gate::Busy;
 use super::hub::Hub;
-use super::keeping::{Sender, is_kept};
+use super::keeping::{Sender, chosen, is_kept};
 use super::meter::Placed;
 use super::operate::Operate;
 use super::seat::Seat;
@@ -372,13 +372,6 @@ impl Publisher {
             seat.ring();
         }
     }
-}
-
-/// The member of a group whose turn it is: one that is here, if any is.
-fn chosen(members: &[(Arc<Seat>, Recipient)], turn: usize) -> Option<&(Arc<Seat>, Recipient)> {
-    let count = members.len();
-    let order = || (0..count).map(|place| &members[(turn + place) % count]);
-    order().find(|(seat, _)| seat.outbox().is_connected()).or_else(|| order().next())
 }
 
 fn wants_retain(record: &Offered) -> bool {

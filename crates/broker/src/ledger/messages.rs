@@ -1,0 +1,220 @@
+//! Messages that a ledger holds: who waits for them, and when nobody does any more.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tidegate_types::class::ClassId;
+use tidegate_types::ids::SessionId;
+use tidegate_types::limits::CLASSES_MAX;
+
+use super::{Applied, Held, Ledger, Place, Waiting};
+use crate::journal::{Flight, MessageNote, Waiter};
+use crate::message::Message;
+
+/// Bytes that a message counts beside its text.
+const COST: u64 = 64;
+
+impl Ledger {
+    pub(super) fn hold(&mut self, note: &MessageNote, place: Option<Place>, applied: &mut Applied) {
+        let MessageNote { number, message, expires, is_retained, waiters, .. } = note;
+        if self.messages.contains_key(number) {
+            // It was copied to a later segment, as it was then: that is its place now.
+            if place.is_some() {
+                self.put(*number, place);
+            }
+            return;
+        }
+        let bytes = message.size() as u64 + COST;
+        let held = Held {
+            place: None,
+            young: None,
+            waiters: 0,
+            is_retained: false,
+            expires: *expires,
+            class: message.class,
+            bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+        };
+        // Somebody may have published to the topic before this was read back.
+        let is_retained =
+            *is_retained && self.retained.get(&message.topic).is_none_or(|newer| newer <= number);
+        if is_retained {
+            self.unretain(&message.topic);
+        }
+        self.bytes += u64::from(held.bytes);
+        self.messages.insert(*number, held);
+        if is_retained {
+            self.retained.insert(message.topic.clone(), *number);
+            self.change(*number, |held| held.is_retained = true);
+        }
+        for waiter in waiters {
+            self.wait(*number, waiter, message.class, bytes, applied);
+        }
+        match place {
+            Some(_) => self.put(*number, place),
+            None => self.keep_young(*number, message, bytes),
+        }
+        self.drop_if_idle(*number);
+    }
+
+    fn wait(
+        &mut self,
+        number: u64,
+        waiter: &Waiter,
+        class: ClassId,
+        bytes: u64,
+        applied: &mut Applied,
+    ) {
+        let is_full = self.bytes > self.bounds.all;
+        let Some(kept) = self.sessions.get_mut(&waiter.session) else { return };
+        // Its oldest of the least urgent class make room, as in an outbox.
+        let mut victims = Vec::new();
+        while kept.bytes + bytes > self.bounds.session || is_full && victims.is_empty() {
+            let last = (class.index()..kept.unread.len()).rev();
+            let Some(victim) = last.into_iter().find_map(|place| {
+                let number = kept.unread[place].pop_front()?;
+                Some((number, ClassId(place as u8)))
+            }) else {
+                applied.dropped.push((waiter.session, number, class));
+                break;
+            };
+            kept.bytes -= self.messages.get(&victim.0).map_or(0, |held| u64::from(held.bytes));
+            kept.waiting.remove(&victim.0);
+            victims.push(victim.0);
+            applied.dropped.push((waiter.session, victim.0, victim.1));
+        }
+        let has_room = applied
+            .dropped
+            .last()
+            .is_none_or(|(of, last, _)| (*of, *last) != (waiter.session, number));
+        if has_room {
+            let Waiter { qos, retain, ids, session } = waiter;
+            let waiting = Waiting { qos: *qos, retain: *retain, ids: ids.clone(), flight: None };
+            if kept.unread.iter().all(VecDeque::is_empty) {
+                applied.news.push(*session);
+            }
+            kept.waiting.insert(number, waiting);
+            kept.bytes += bytes;
+            let class = class.index().min(CLASSES_MAX - 1);
+            if kept.unread.len() <= class {
+                kept.unread.resize_with(class + 1, VecDeque::new);
+            }
+            kept.unread[class].push_back(number);
+            self.change(number, |held| held.waiters += 1);
+        }
+        victims.into_iter().for_each(|number| self.release(number));
+    }
+
+    fn change(&mut self, number: u64, change: impl FnOnce(&mut Held)) {
+        if let Some(held) = self.messages.get_mut(&number) {
+            change(held);
+        }
+    }
+
+    /// A session less waits for a message.
+    pub(super) fn release(&mut self, number: u64) {
+        self.change(number, |held| held.waiters = held.waiters.saturating_sub(1));
+        self.drop_if_idle(number);
+    }
+
+    fn drop_if_idle(&mut self, number: u64) {
+        let Some(held) = self.messages.get(&number) else { return };
+        if held.waiters > 0 || held.is_retained {
+            return;
+        }
+        self.put(number, None);
+        if let Some(held) = self.messages.remove(&number) {
+            self.bytes -= u64::from(held.bytes);
+            if held.young.is_some() {
+                self.young_bytes -= u64::from(held.bytes);
+            }
+        }
+    }
+
+    /// A session waits for a message no more.
+    pub(super) fn done(&mut self, session: SessionId, number: u64) {
+        let Some(kept) = self.sessions.get_mut(&session) else { return };
+        if kept.waiting.remove(&number).is_none() {
+            return;
+        }
+        let held = self.messages.get(&number);
+        kept.bytes = kept.bytes.saturating_sub(held.map_or(0, |held| u64::from(held.bytes)));
+        let class = held.map_or(0, |held| held.class.index().min(CLASSES_MAX - 1));
+        // Nearly always it was read, and is the first one where it was not.
+        if let Some(unread) = kept.unread.get_mut(class)
+            && unread.front().is_some_and(|first| *first <= number)
+            && let Ok(place) = unread.binary_search(&number)
+        {
+            unread.remove(place);
+        }
+        self.release(number);
+    }
+
+    pub(super) fn fly(&mut self, session: SessionId, flight: Flight) {
+        let order = self.flights;
+        self.flights += 1;
+        let Some(kept) = self.sessions.get_mut(&session) else { return };
+        if let Some(waiting) = kept.waiting.get_mut(&flight.number) {
+            let order = waiting.flight.map_or(order, |(_, _, order)| order);
+            waiting.flight = Some((flight.id, flight.is_received, order));
+        }
+    }
+
+    pub(super) fn unretain(&mut self, topic: &Bytes) {
+        if let Some(number) = self.retained.remove(topic) {
+            self.change(number, |held| held.is_retained = false);
+            self.drop_if_idle(number);
+        }
+    }
+
+    /// Keeps a message in memory while it is young.
+    fn keep_young(&mut self, number: u64, message: &Arc<Message>, bytes: u64) {
+        self.change(number, |held| held.young = Some(message.clone()));
+        self.young.push_back(number);
+        self.young_bytes += bytes;
+        self.tidy_young();
+    }
+
+    /// Old ones are read back. What is not on disk yet stays.
+    fn tidy_young(&mut self) {
+        while self.young_bytes > self.bounds.young
+            || self.young.len() > 4 * self.messages.len() + 64
+        {
+            let Some(&first) = self.young.front() else { break };
+            match self.messages.get_mut(&first) {
+                Some(held) if held.place.is_none() => break,
+                Some(held) => {
+                    if held.young.take().is_some() {
+                        self.young_bytes -= u64::from(held.bytes);
+                    }
+                }
+                None => {}
+            }
+            self.young.pop_front();
+        }
+    }
+
+    /// A message stands here on disk now.
+    pub fn placed(&mut self, number: u64, place: Place) {
+        self.put(number, Some(place));
+        self.tidy_young();
+    }
+
+    fn put(&mut self, number: u64, place: Option<Place>) {
+        let Some(held) = self.messages.get_mut(&number) else { return };
+        if let Some(old) = std::mem::replace(&mut held.place, place)
+            && let Some((bytes, count)) = self.segments.get_mut(&old.segment)
+        {
+            *bytes -= u64::from(old.length);
+            *count -= 1;
+            if *count == 0 {
+                self.segments.remove(&old.segment);
+            }
+        }
+        if let Some(place) = place {
+            let (bytes, count) = self.segments.entry(place.segment).or_default();
+            *bytes += u64::from(place.length);
+            *count += 1;
+        }
+    }
+}
