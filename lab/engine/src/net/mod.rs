@@ -59,10 +59,10 @@ pub enum NetError {
 }
 
 /// The line `skipped: NAME: needs ..` where the program of a contestant is missing.
-pub fn skipped(name: &'static str, error: anyhow::Error) -> anyhow::Result<String> {
+pub fn skipped(name: &str, error: anyhow::Error) -> anyhow::Result<String> {
     match error.downcast_ref::<NetError>() {
         Some(missing @ NetError::Missing { .. }) => Ok(format!("skipped: {name}: {missing}")),
-        _ => Err(error.context(name)),
+        _ => Err(error.context(name.to_owned())),
     }
 }
 

@@ -112,6 +112,11 @@ fn on_system(name: &str) -> Option<PathBuf> {
     PLACES.iter().map(|place| Path::new(place).join(name)).find(|path| path.is_file())
 }
 
+/// What any program says of itself.
+pub(super) fn of_command(program: &str) -> String {
+    number(&said(Path::new(program), &["--version"])).unwrap_or("unknown").to_owned()
+}
+
 fn said(program: &Path, words: &[&str]) -> String {
     let output = Command::new(program).args(words).output();
     output.map_or_else(

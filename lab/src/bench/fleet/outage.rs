@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use self::outage_world::{CLASSES, LOADS, Load, RTT};
+use self::outage_world::{CLASSES, LOADS, RTT};
 use crate::play::{self, Played};
 use crate::progress::Progress;
 use crate::report::{Findings, Verdict};
@@ -23,8 +23,6 @@ const WARM_UP: u64 = 10;
 /// How long an outage lasts, and until the next one, in seconds.
 const OUTAGE: u64 = 8;
 const PERIOD: u64 = 14;
-/// What waits at the end is given so long, seconds.
-const DRAIN: u64 = 40;
 /// A silent uplink is known for one after three round trips, 200 ms at least.
 const DETECTION: Duration = Duration::from_millis(200);
 /// What a record that came before the uplink was known to fail may take after that, and a later one in all.
@@ -162,21 +160,21 @@ fn judge(verdict: &mut Verdict, failure: Failure, outages: u64, played: &Played)
         name_of(failure),
         RTT.as_millis()
     ));
-    for Load { name: load, letter, .. } in LOADS {
+    for (load, letter) in LOADS {
         for party in Party::ALL {
             let source = |class: &str| outage_world::source(class, letter, party);
-            let times = CLASSES
-                .map(|(class, _)| p99(InOutages::of(of(&source(class)), outages).all()) / 1e3);
+            let times =
+                CLASSES.map(|class| p99(InOutages::of(of(&source(class)), outages).all()) / 1e3);
             verdict.say(format!(
                 "{load:<6}{:<11}{}",
                 party.name(),
                 CLASSES
                     .iter()
                     .zip(times)
-                    .map(|((class, _), time)| format!("{class} {time:>8.3} s  "))
+                    .map(|(class, time)| format!("{class} {time:>8.3} s  "))
                     .collect::<String>()
             ));
-            for ((class, _), time) in CLASSES.into_iter().zip(times) {
+            for (class, time) in CLASSES.into_iter().zip(times) {
                 let name = format!("{}_{load}_{}_{class}_p99", name_of(failure), party.name());
                 verdict.figure(&name, time * 1e3, "ms");
             }
@@ -187,7 +185,7 @@ fn judge(verdict: &mut Verdict, failure: Failure, outages: u64, played: &Played)
             p99(of(&outage_world::lender("ls", letter)).came.iter().map(|one| one.took).collect());
         let key = format!("{}_{load}_lender", name_of(failure));
         verdict.figure(&format!("{key}_ls_p99"), lender, "ms");
-        let lost = CLASSES.map(|(class, _)| {
+        let lost = CLASSES.map(|class| {
             let one = of(&outage_world::lender(class, letter));
             one.accepted.saturating_sub(one.came.len() as u64)
         });
@@ -202,7 +200,7 @@ fn judge_fleet<'d>(
     outages: u64,
     of: impl Fn(&str) -> &'d Delivered,
 ) {
-    let [ls, nm, lt] = CLASSES.map(|(class, _)| InOutages::of(of(class), outages));
+    let [ls, nm, lt] = CLASSES.map(|class| InOutages::of(of(class), outages));
     verdict.at_most(&format!("{key}_ls_later_p99"), p99(ls.later.clone()), ms(ALARM), "ms");
     let early = ms(DETECTION + ALARM);
     verdict.at_most(&format!("{key}_ls_early_p99"), p99(ls.early.clone()), early, "ms");
@@ -214,7 +212,7 @@ fn judge_fleet<'d>(
     let inverted = over(&ls, &nm).max(over(&nm, &lt));
     verdict.at_most(&format!("{key}_inverted"), inverted, ms(RTT), "ms");
     let sum = |count: fn(&Delivered) -> u64| {
-        CLASSES.iter().map(|(class, _)| count(of(class))).sum::<u64>() as f64
+        CLASSES.iter().map(|class| count(of(class))).sum::<u64>() as f64
     };
     let lost = sum(|one| one.accepted.saturating_sub(one.came.len() as u64));
     verdict.at_most(&format!("{key}_lost"), lost, 0.0, "records");
