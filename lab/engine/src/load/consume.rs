@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The property of a record that may have come before.
 const MARK: &str = "tidegate-again";
 /// What stands behind the stamp of such a record.
-pub const MARKED: &str = " marked";
+pub(crate) const MARKED: &str = " marked";
 
 /// A consumer: it prints [`READY`] when everything published from now on will reach it, then a line for
 /// each record that comes: its stamp, [`MARKED`] if it is, and the time of its arrival. Where records carry values it runs the query

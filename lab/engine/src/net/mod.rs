@@ -14,7 +14,7 @@ pub mod selftest;
 pub mod senders;
 pub mod spinner;
 pub mod stage;
-pub mod tun;
+pub(crate) mod tun;
 pub mod urgent;
 pub mod usage;
 pub mod wire;

@@ -7,10 +7,10 @@ use crate::net::scratch::Scratch;
 
 /// MQTT's port; the namespaces are private, so it is free.
 pub const MQTT_PORT: u16 = 1883;
-pub const AMQP_PORT: u16 = 5672;
+pub(crate) const AMQP_PORT: u16 = 5672;
 pub const NATS_PORT: u16 = 4222;
 /// User and password of the private RabbitMQ: it is reachable from inside the namespaces only.
-pub const USER: &str = "tidegate";
+pub(crate) const USER: &str = "tidegate";
 
 /// Gives RabbitMQ folders of its own, [`USER`], and these lines at the end of its configuration.
 pub(super) fn set_up_rabbitmq(

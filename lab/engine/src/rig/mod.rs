@@ -29,7 +29,7 @@ pub fn edge_listener() -> SocketAddr {
 }
 
 /// The exchange of the private RabbitMQ that everybody publishes to.
-pub const EXCHANGE: &str = "amq.topic";
+pub(crate) const EXCHANGE: &str = "amq.topic";
 
 /// Everything that comes to the private RabbitMQ, in a queue that goes with its consumer.
 pub fn everything() -> Source {
@@ -57,15 +57,7 @@ pub fn durable(queue: &str) -> Source {
 /// # Errors
 /// It cannot be started, or does not reach its broker.
 pub async fn client(link: &Link, job: Job) -> anyhow::Result<Process> {
-    client_at(link, Side::Cloud, job).await
-}
-
-/// Starts a client of the lab at a side and waits until it is ready.
-///
-/// # Errors
-/// It cannot be started, or does not reach its broker.
-pub async fn client_at(link: &Link, side: Side, job: Job) -> anyhow::Result<Process> {
-    let mut process = started(link, side, "client", &job)?;
+    let mut process = started(link, Side::Cloud, "client", &job)?;
     process.says(READY, CONNECT).await?;
     Ok(process)
 }

@@ -21,7 +21,7 @@ use toml::{Table, Value};
 use crate::sim::Span;
 
 pub use self::check::{Check, Fate};
-pub use self::fault::{ChangeSpec, Fault, LinkChange, Target, WayName};
+pub use self::fault::{ChangeSpec, Fault, Target, WayName};
 pub use self::link::bits;
 pub use self::link::{BurstSpec, CrossSpec, LinkSpec, RedSpec, WaySpec};
 pub use self::load::Load;
