@@ -27,7 +27,7 @@ pub enum NetError {
     /// A program that is not installed.
     #[error("needs {program}, not found (package {package})")]
     Missing {
-        program: &'static str,
+        program: String,
         /// The Debian package that has it.
         package: &'static str,
     },
@@ -71,7 +71,9 @@ pub fn run(program: &'static str, arguments: &[&str]) -> Result<String, NetError
     let command = || format!("{program} {}", arguments.join(" "));
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
     let output = output.map_err(|source| match source.kind() {
-        std::io::ErrorKind::NotFound => NetError::Missing { program, package: package_of(program) },
+        std::io::ErrorKind::NotFound => {
+            NetError::Missing { program: program.into(), package: package_of(program) }
+        }
         _ => NetError::Io { doing: format!("could not start `{}`", command()), source },
     })?;
     if !output.status.success() {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::brokers::{self, MQTT_PORT, NATS_PORT, USER};
 use super::versions::{self, Program as Versioned};
 use crate::load;
+use crate::net::NetError;
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
 use crate::net::stage::Stage;
@@ -50,6 +51,11 @@ pub fn command(
     let mut command = match process.program() {
         Program::Command(words) => {
             let mut words = words.to_vec();
+            let is_missing = |word: &&String| !word.contains('/') && !versions::is_installed(word);
+            if let Some(program) = words.first().filter(is_missing) {
+                let (program, package) = (program.clone(), "of the same name");
+                return Err(NetError::Missing { program, package }.into());
+            }
             if process.settings.is_some() {
                 let file = file("conf", &settings)?.display().to_string();
                 words.iter_mut().for_each(|word| *word = word.replace("{settings}", &file));
