@@ -33,23 +33,17 @@ pub(crate) const EXCHANGE: &str = "amq.topic";
 
 /// Everything that comes to the private RabbitMQ, in a queue that goes with its consumer.
 pub fn everything() -> Source {
-    Source::Amqp {
-        address: (Side::Cloud.address(), AMQP_PORT).into(),
-        user: USER.into(),
-        exchange: EXCHANGE.into(),
-        key: "#".into(),
-        queue: None,
-    }
+    amqp(None)
 }
 
 /// The same in a durable queue.
 pub fn durable(queue: &str) -> Source {
-    match everything() {
-        Source::Amqp { address, user, exchange, key, .. } => {
-            Source::Amqp { address, user, exchange, key, queue: Some(queue.into()) }
-        }
-        other => other,
-    }
+    amqp(Some(queue.into()))
+}
+
+fn amqp(queue: Option<String>) -> Source {
+    let address = (Side::Cloud.address(), AMQP_PORT).into();
+    Source::Amqp { address, user: USER.into(), exchange: EXCHANGE.into(), key: "#".into(), queue }
 }
 
 /// Starts a client of the lab at the cloud side and waits until it is ready.
