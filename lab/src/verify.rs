@@ -14,6 +14,8 @@ use crate::progress::Progress;
 use crate::report::{Archive, Figure, Findings, Kept, Target, figure};
 use crate::say;
 
+/// Longest time that a command may take, short and in full, as `timeout` reads it.
+const LIMITS: [&str; 2] = ["5m", "1h"];
 const FILE: &str = include_str!("../verify.toml");
 
 #[derive(Clone, Debug, Args)]
@@ -106,7 +108,7 @@ pub(crate) fn run(options: &Options, results: &Path) -> anyhow::Result<Option<Fi
     for entry in entries {
         let words = entry.words(options.short);
         progress.step(words, None);
-        let outcome = play(words, results)?;
+        let outcome = play(words, LIMITS[usize::from(!options.short)], results)?;
         for promise in entry.figures.iter().filter(|promise| promise.is_of(options.short)) {
             table.add(promise, words, &outcome)?;
         }
@@ -122,8 +124,12 @@ fn read() -> anyhow::Result<Vec<Entry>> {
     Ok(toml::from_str::<Promises>(FILE).context("lab/verify.toml")?.run)
 }
 
-fn play(words: &str, results: &Path) -> anyhow::Result<Outcome> {
-    let found = Kept::of(Command::new(std::env::current_exe()?), words.split(' '))?;
+fn play(words: &str, limit: &str, results: &Path) -> anyhow::Result<Outcome> {
+    // What stands still is told to end, as by Ctrl-C, and so removes what it made.
+    let mut command = Command::new("timeout");
+    command.args(["--foreground", "--signal=INT", "--kill-after=30", limit]);
+    command.arg(std::env::current_exe()?);
+    let found = Kept::of(command, words.split(' '))?;
     if let Ok(kept) = &found {
         Archive { folder: results.into(), history: None }.keep(kept)?;
     }

@@ -24,7 +24,6 @@ use crate::net::spinner::Spinners;
 use crate::net::usage;
 use crate::progress::Progress;
 use crate::report::{Axis, Curve, Findings, Mark, Plot, figure};
-use crate::rig::brokers;
 use crate::rig::versions::Program;
 use crate::rig::{self, CONNECT};
 use crate::sim::Amount;
@@ -108,20 +107,19 @@ impl Ground {
         let way = || LinkOptions::new(BITS_PER_SECOND, DELAY, QUEUE);
         let link = Link::emulated([way(), way()], 1)?;
         let scratch = Scratch::new()?;
-        let _broker = brokers::rabbitmq(&link, &scratch).await?.quietly();
+        let _broker = rig::raise(&link, &scratch, &rig::rabbitmq()).await?.quietly();
         let consume = Consume::once(rig::everything());
         let consumer = rig::client(&link, Job::Consume(consume)).await?;
         Ok(Ground { link, scratch, consumer, _broker })
     }
 
-    /// Starts the node. Its log may take twice the backlog.
-    fn node(&self, options: Options) -> anyhow::Result<Process> {
+    /// Starts the node, and waits until it says `ready`. Its log may take twice the backlog.
+    async fn node(&self, options: Options, ready: &str) -> anyhow::Result<Process> {
         let log = format!(
-            "{STREAMS}[log]\ndirectory = \"{}\"\nbound = \"{}MiB\"\n",
-            self.scratch.path().join("log").display(),
+            "{STREAMS}[log]\ndirectory = \"log\"\nbound = \"{}MiB\"\n",
             1024 + 2 * (options.size.0 >> 20)
         );
-        rig::start_tidegate(&self.link, &self.scratch, "tidegate", &log)
+        rig::raise(&self.link, &self.scratch, &rig::node(rig::TO_RABBITMQ, &log, ready)).await
     }
 
     /// Publishes streams to the node for the time of the measurement.
@@ -151,9 +149,7 @@ fn stream(name: &str, (size, per_second): (usize, f64)) -> Stream {
 /// Live records at a node that starts with an empty log, with these streams beside.
 async fn beside(options: Options, others: &[Stream]) -> anyhow::Result<Tally> {
     let mut ground = Ground::new().await?;
-    let mut node = ground.node(options)?;
-    node.says("output is up", CONNECT).await?;
-    let _node = node.quietly();
+    let _node = ground.node(options, "output is up").await?.quietly();
     let streams = [&[stream("live", LIVE)], others].concat();
     let mut publisher = ground.publisher(options, streams)?;
     let mut book = Book::new(Duration::MAX);
@@ -171,8 +167,7 @@ async fn after_a_kill(options: Options) -> anyhow::Result<Outcome> {
     ground.change(Change::Up(true))?;
 
     let (start, start_ns) = (Instant::now(), wall_ns());
-    let mut node = ground.node(options)?;
-    node.says("ready", CONNECT).await?;
+    let node = ground.node(options, "ready").await?;
     let ready = start.elapsed();
     let id = node.id().context("the node has ended")?;
     let read = usage::read_bytes(id)?;
@@ -196,9 +191,7 @@ async fn after_a_kill(options: Options) -> anyhow::Result<Outcome> {
 
 /// Fills the log of a node whose link carries nothing, and kills it.
 async fn fill(ground: &Ground, options: Options, book: &mut Book) -> anyhow::Result<()> {
-    let mut node = ground.node(options)?;
-    node.says("ready", CONNECT).await?;
-    let node = node.quietly();
+    let node = ground.node(options, "ready").await?.quietly();
     let (link, records) = (&ground.link, options.size.0 / OLD_SIZE as u64);
     let fillers = insist::publishers(link, "old.", Version::V5, OLD_SIZE, OLD_PER_SECOND, records)?;
     // A disk of 10 MB/s is slow.

@@ -24,8 +24,9 @@ use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
 use crate::report::{Findings, figure};
-use crate::rig::brokers::{self, MQTT_PORT};
-use crate::rig::{self, CONNECT};
+use crate::rig;
+use crate::rig::brokers::MQTT_PORT;
+use crate::world::Broker;
 
 /// Size of the file system, bytes.
 const DISK: u64 = 512 << 20;
@@ -118,17 +119,12 @@ impl Options {
 
 impl Output {
     async fn start_cloud(self, link: &Link, scratch: &Scratch) -> anyhow::Result<Option<Process>> {
-        Ok(match self {
-            Output::Sink => None,
-            Output::Mqtt => {
-                let address = Side::Cloud.address();
-                let text = format!(
-                    "listener {MQTT_PORT} {address}\nallow_anonymous true\nmax_queued_messages 0\n"
-                );
-                Some(brokers::mosquitto(link, Side::Cloud, scratch, &text).await?)
-            }
-            Output::Amqp => Some(brokers::rabbitmq(link, scratch).await?),
-        })
+        let broker = match self {
+            Output::Sink => return Ok(None),
+            Output::Mqtt => rig::broker(Side::Cloud, Broker::Mosquitto, "max_queued_messages 0\n"),
+            Output::Amqp => rig::rabbitmq(),
+        };
+        rig::raise(link, scratch, &broker).await.map(Some)
     }
 
     fn source(self, disk: &Disk) -> Source {
@@ -150,19 +146,12 @@ impl Output {
                 let folder = disk.mounted.join("records");
                 format!("sink = {{ directory = {folder:?}, file_max = \"400MiB\" }}\n")
             }
-            Output::Mqtt => {
-                let cloud = Side::Cloud.address();
-                format!("rate = \"auto\"\nmqtt = {{ url = \"mqtt://{cloud}:{MQTT_PORT}\" }}\n")
-            }
-            Output::Amqp => rig::to_rabbitmq(scratch)?,
+            Output::Mqtt => rig::TO_MOSQUITTO.into(),
+            Output::Amqp => rig::TO_RABBITMQ.into(),
         };
         let log = disk.mounted.join("log");
-        let tables = format!(
-            "[log]\ndirectory = {log:?}\nstandby = true\n[[output]]\nname = \"cloud\"\n{output}"
-        );
-        let mut node = rig::start_node(link, scratch, "tidegate", &tables)?;
-        node.says("ready", CONNECT).await?;
-        Ok(node)
+        let log = format!("[log]\ndirectory = {log:?}\nstandby = true\n");
+        rig::raise(link, scratch, &rig::node(&output, &log, "ready")).await
     }
 }
 

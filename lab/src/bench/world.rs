@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::play::{self, Played};
-use crate::report::{Findings, figure};
+use crate::report::{Findings, Machine, figure};
 use crate::sim;
 use crate::world::{self, Records, World};
 
@@ -13,13 +13,13 @@ const AGREES: f64 = 0.25;
 /// Plays the world of a file; answers with what it found, and with the checks that do not hold.
 pub(crate) async fn run(file: &Path, say: fn(&str)) -> anyhow::Result<Findings> {
     let (world, folder) = World::read(file)?;
-    let before = load_average();
+    let before = Machine::this().load_before;
     let played = play::play(&world, &folder, None, say).await?;
     let mut found = Findings { broken: played.broken.clone(), ..Findings::default() };
     if !world.source.is_empty() {
         match sim::play(&world, &folder, None) {
             Ok(virtually) => {
-                let load = before.max(load_average());
+                let load = before.max(Machine::this().load_before);
                 found.add(beside(&world, &played, &virtually, load));
             }
             Err(error) => found.lines.push(format!("not in virtual time: {error:#}")),
@@ -28,12 +28,6 @@ pub(crate) async fn run(file: &Path, say: fn(&str)) -> anyhow::Result<Findings> 
     }
     found.figures.extend(played.figures);
     Ok(found)
-}
-
-/// Processes that want a processor, over the last minute.
-fn load_average() -> f64 {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0)
 }
 
 /// Median and p99 of each source, real and virtual, and where they disagree what is known of why.

@@ -18,8 +18,7 @@ use crate::net::process::Process;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::report::{Findings, figure};
-use crate::rig::brokers;
-use crate::rig::{self, CONNECT};
+use crate::rig;
 use audit::{Audit, stream_of};
 
 /// Alarms a second: ten machines of the kind that the set is from.
@@ -63,11 +62,11 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     introduce(&sets, &rates, &options);
     let (_awake, link, scratch) = (Spinners::start()?, Link::new()?, Scratch::new()?);
     link.limit(Side::Edge, Limit::TWO_MEGABIT)?;
-    let _rabbitmq = brokers::rabbitmq(&link, &scratch).await?.quietly();
+    let _rabbitmq = rig::raise(&link, &scratch, &rig::rabbitmq()).await?.quietly();
     let consume = Consume { from: rig::everything(), is_lasting: false, is_whole: true };
     let mut consumer = rig::client(&link, Job::Consume(consume)).await?;
-    let mut node = rig::start_tidegate(&link, &scratch, "tidegate", STREAMS)?;
-    node.says("output is up", CONNECT).await?;
+    let node = rig::node(rig::TO_RABBITMQ, STREAMS, "output is up");
+    let mut node = rig::raise(&link, &scratch, &node).await?;
     let mut streams = Vec::new();
     for (set, rate) in sets.iter().zip(&rates) {
         let file = scratch.file(&format!("{}.rows", set.name), &(set.rows.join("\n") + "\n"))?;

@@ -7,7 +7,7 @@ mod nodes;
 mod seeds;
 
 pub use self::command::{Options, SCENARIOS, Scenario, run};
-pub(crate) use tidegate_lab_engine::sim::links::statistics::mean;
+pub(crate) use tidegate_lab_engine::sim::links::{scene, statistics::mean};
 pub use tidegate_lab_engine::sim::play;
 pub(crate) use tidegate_lab_engine::sim::{
     Amount, Played, file, quantity, random, report, scenario, world,

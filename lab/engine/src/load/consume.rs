@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The property of a record that may have come before.
 const MARK: &str = "tidegate-again";
 /// What stands behind the stamp of such a record.
-pub const MARKED: &str = " marked";
+pub(crate) const MARKED: &str = " marked";
 
 /// A consumer: it prints [`READY`] when everything published from now on will reach it, then a line for
 /// each record that comes: its stamp, [`MARKED`] if it is, and the time of its arrival. Where records carry values it runs the query
@@ -32,8 +32,10 @@ pub struct Consume {
     /// Where records come from.
     pub from: Source,
     /// Come back after every break, to what the broker has kept meanwhile.
+    #[serde(default)]
     pub is_lasting: bool,
     /// Print every record as an [`Arrival`], not only its stamp and time.
+    #[serde(default)]
     pub is_whole: bool,
 }
 
@@ -41,7 +43,12 @@ pub struct Consume {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Source {
     /// A subscription at an MQTT broker, QoS 1.
-    Mqtt { address: SocketAddr, filter: String, version: Version },
+    Mqtt {
+        address: SocketAddr,
+        filter: String,
+        #[serde(default)]
+        version: Version,
+    },
     /// A queue at an AMQP broker.
     Amqp {
         address: SocketAddr,

@@ -31,7 +31,8 @@ use serde::{Deserialize, Serialize};
 use self::records::{ReceiveRecords, SendRecords};
 pub use arrivals::{Arrivals, Share};
 pub use book::{Account, Book};
-pub use consume::{Arrival, Consume, MARKED, Source};
+pub(crate) use consume::MARKED;
+pub use consume::{Arrival, Consume, Source};
 pub use forward::Forward;
 pub use insist::Insist;
 pub use nats::Ask;
@@ -70,14 +71,9 @@ pub enum Job {
 
 impl Job {
     /// Adds what makes the lab's program do this job.
-    pub fn add_to(&self, command: &mut Command) {
-        command.args(self.words());
-    }
-
-    /// The arguments that make the lab's program do this job.
-    pub fn words(&self) -> [String; 2] {
+    pub(crate) fn add_to(&self, command: &mut Command) {
         let text = serde_json::to_string(self).expect("a job has only plain values");
-        [COMMAND.into(), text]
+        command.args([COMMAND, &text]);
     }
 
     /// Does the job that [`Job::add_to`] wrote; returns when it is done.

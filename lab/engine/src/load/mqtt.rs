@@ -156,7 +156,7 @@ impl Writer {
         self.send(0x40, &id.to_be_bytes()).await
     }
 
-    pub async fn goodbye(&mut self) -> std::io::Result<()> {
+    pub(crate) async fn goodbye(&mut self) -> std::io::Result<()> {
         self.send(0xe0, &[]).await
     }
 
@@ -187,7 +187,7 @@ impl Reader {
 
     /// Waits until the subscription stands. Records of a session that the broker kept may come before
     /// that: they wait to be read.
-    pub async fn wait_for_subscription(&mut self) -> anyhow::Result<()> {
+    pub(crate) async fn wait_for_subscription(&mut self) -> anyhow::Result<()> {
         let mut early = Vec::new();
         loop {
             match self.packet().await?.context("closed instead of SUBACK")? {

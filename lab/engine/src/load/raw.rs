@@ -56,7 +56,7 @@ pub fn packet(first: u8, body: &[u8]) -> Vec<u8> {
 }
 
 /// A variable byte integer.
-pub fn push_length(bytes: &mut Vec<u8>, mut left: usize) {
+pub(crate) fn push_length(bytes: &mut Vec<u8>, mut left: usize) {
     loop {
         let digit = (left % 128) as u8;
         left /= 128;
@@ -224,7 +224,7 @@ fn connect(address: SocketAddr, client_id: &str, hello: &[u8]) -> io::Result<Tcp
 ///
 /// # Errors
 /// The connection breaks, or an answer takes longer than a minute.
-pub fn saturate(
+pub(crate) fn saturate(
     stream: &mut TcpStream,
     topic: &str,
     qos: u8,

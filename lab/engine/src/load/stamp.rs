@@ -48,7 +48,7 @@ impl Stamp {
     }
 
     /// The value in a payload; `None` where there is none.
-    pub fn value_in(payload: &[u8]) -> Option<i64> {
+    pub(crate) fn value_in(payload: &[u8]) -> Option<i64> {
         let word = payload.split(|byte| *byte == b' ').nth(3)?;
         std::str::from_utf8(word).ok()?.strip_prefix(VALUE)?.parse().ok()
     }
@@ -71,7 +71,7 @@ impl Stamp {
     }
 
     /// The group of a stream by its name: of `alarm.17`, the eighteenth publisher's, it is `alarm`.
-    pub fn group_of(stream: &str) -> &str {
+    pub(crate) fn group_of(stream: &str) -> &str {
         stream.split_once('.').map_or(stream, |(group, _)| group)
     }
 

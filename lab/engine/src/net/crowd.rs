@@ -4,7 +4,7 @@
 //! not take at that time is not sent: a source that is held back sends less.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddrV4, TcpListener, TcpStream};
+use std::net::{SocketAddrV4, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -94,10 +94,10 @@ fn connect(
     address: SocketAddrV4,
     count: usize,
 ) -> anyhow::Result<(Vec<TcpStream>, Vec<TcpStream>)> {
-    let listener = hosts[1].inside("listen", || TcpListener::bind(address))?;
+    let listener = hosts[1].listen(address)?;
     let mut pairs = (Vec::new(), Vec::new());
     for _ in 0..count {
-        let sender = hosts[0].inside("connect", || TcpStream::connect(address))?;
+        let sender = hosts[0].connect(address)?;
         sender.set_nodelay(true)?;
         rustix::net::sockopt::set_socket_send_buffer_size(sender.as_fd(), SEND_BUFFER)?;
         let (receiver, _) = listener.accept()?;

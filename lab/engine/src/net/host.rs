@@ -52,7 +52,7 @@ impl Host {
     }
 
     /// Makes a socket that is the host's, bound to one of its addresses.
-    pub fn udp(&self, address: SocketAddrV4) -> Result<UdpSocket, NetError> {
+    pub(crate) fn udp(&self, address: SocketAddrV4) -> Result<UdpSocket, NetError> {
         // A socket belongs to where the thread was that made it, and stays there.
         self.inside("bind a socket", || UdpSocket::bind(address))
     }

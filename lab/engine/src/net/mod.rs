@@ -14,7 +14,7 @@ pub mod selftest;
 pub mod senders;
 pub mod spinner;
 pub mod stage;
-pub mod tun;
+pub(crate) mod tun;
 pub mod urgent;
 pub mod usage;
 pub mod wire;
@@ -27,7 +27,7 @@ pub enum NetError {
     /// A program that is not installed.
     #[error("needs {program}, not found (package {package})")]
     Missing {
-        program: &'static str,
+        program: String,
         /// The Debian package that has it.
         package: &'static str,
     },
@@ -59,10 +59,10 @@ pub enum NetError {
 }
 
 /// The line `skipped: NAME: needs ..` where the program of a contestant is missing.
-pub fn skipped(name: &'static str, error: anyhow::Error) -> anyhow::Result<String> {
+pub fn skipped(name: &str, error: anyhow::Error) -> anyhow::Result<String> {
     match error.downcast_ref::<NetError>() {
         Some(missing @ NetError::Missing { .. }) => Ok(format!("skipped: {name}: {missing}")),
-        _ => Err(error.context(name)),
+        _ => Err(error.context(name.to_owned())),
     }
 }
 
@@ -71,7 +71,9 @@ pub fn run(program: &'static str, arguments: &[&str]) -> Result<String, NetError
     let command = || format!("{program} {}", arguments.join(" "));
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
     let output = output.map_err(|source| match source.kind() {
-        std::io::ErrorKind::NotFound => NetError::Missing { program, package: package_of(program) },
+        std::io::ErrorKind::NotFound => {
+            NetError::Missing { program: program.into(), package: package_of(program) }
+        }
         _ => NetError::Io { doing: format!("could not start `{}`", command()), source },
     })?;
     if !output.status.success() {

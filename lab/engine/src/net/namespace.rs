@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use super::host::{self, Host};
+use super::host::Host;
+use super::stage::Stage;
 use super::wire::Wire;
 use super::{NetError, run};
 use crate::link::Options;
@@ -53,26 +54,23 @@ impl Limit {
 /// The two hosts. Dropping it ends every process on them and removes them.
 #[derive(Debug)]
 pub struct Link {
-    // In this order: a link ends before its hosts.
-    wire: Option<Wire>,
-    edge: Host,
-    cloud: Host,
+    stage: Stage,
 }
 
 impl Link {
     /// Removes what dead runs left, then makes two hosts and the link between them, unlimited.
     pub fn new() -> Result<Link, NetError> {
-        let link = Link::hosts()?;
-        let [edge, cloud] = Side::ALL.map(|side| link.host(side).namespace());
-        let ends = ["link", "add", CARD, "netns", edge, "type", "veth"];
-        run("ip", &[&ends[..], &["peer", "name", CARD, "netns", cloud]].concat())?;
-        for side in Side::ALL {
-            let host = link.host(side);
-            host.ip(&["address", "add", &format!("{}/24", side.address()), "dev", CARD])?;
-            // One packet at a time: with segment offload a "packet" of 64 KB would defeat the bucket.
-            host.ip(&["link", "set", CARD, "up", "gso_max_segs", "1"])?;
-        }
-        Ok(link)
+        Link::joined(|hosts| {
+            let [edge, cloud] = hosts.map(Host::namespace);
+            let ends = ["link", "add", CARD, "netns", edge, "type", "veth"];
+            run("ip", &[&ends[..], &["peer", "name", CARD, "netns", cloud]].concat())?;
+            for (host, side) in hosts.into_iter().zip(Side::ALL) {
+                host.ip(&["address", "add", &format!("{}/24", side.address()), "dev", CARD])?;
+                // One packet at a time: with segment offload a "packet" of 64 KB would defeat the bucket.
+                host.ip(&["link", "set", CARD, "up", "gso_max_segs", "1"])?;
+            }
+            Ok(None)
+        })
     }
 
     /// Two hosts and an emulated link between them, which behaves as `options` say: from the edge to the
@@ -81,22 +79,28 @@ impl Link {
     /// # Errors
     /// Not permitted here, `ip` is missing, or there are no TUN devices.
     pub fn emulated(options: [Options; 2], seed: u64) -> Result<Link, NetError> {
-        let mut link = Link::hosts()?;
-        let ends = [&link.edge, &link.cloud];
-        link.wire = Some(Wire::between(ends, CARD, Side::ALL.map(Side::address), options, seed)?);
-        Ok(link)
+        let addresses = Side::ALL.map(Side::address);
+        Link::joined(|hosts| {
+            let wire = Wire::between(hosts, CARD, addresses, options, seed)?;
+            Ok(Some((CARD.to_owned(), wire)))
+        })
     }
 
-    fn hosts() -> Result<Link, NetError> {
-        host::remove_stale()?;
-        let run_number = host::next_run();
-        let made = |side: Side| Host::new(run_number, side.name());
-        Ok(Link { wire: None, edge: made(Side::Edge)?, cloud: made(Side::Cloud)? })
+    fn joined(
+        link: impl FnOnce([&Host; 2]) -> Result<Option<(String, Wire)>, NetError>,
+    ) -> Result<Link, NetError> {
+        let ends = Side::ALL.map(|side| (side.name(), side.address()));
+        Ok(Link { stage: Stage::pair(ends, link)? })
+    }
+
+    /// The same as the stage of a world, with the hosts `edge` and `cloud`.
+    pub fn stage(&self) -> &Stage {
+        &self.stage
     }
 
     /// The emulated link; `None` where it is the kernel's.
     pub fn wire(&self) -> Option<&Wire> {
-        self.wire.as_ref()
+        self.stage.wire(CARD).ok()
     }
 
     /// Whether links can be made here.
@@ -121,7 +125,7 @@ impl Link {
     /// Cuts the link, or joins it again.
     pub fn set_up(&self, is_up: bool) -> Result<(), NetError> {
         let state = if is_up { "up" } else { "down" };
-        self.edge.ip(&["link", "set", CARD, state]).map(drop)
+        self.host(Side::Edge).ip(&["link", "set", CARD, state]).map(drop)
     }
 
     /// Kills the processes of a side whose program is called `name`, and waits until they are gone.
@@ -157,10 +161,7 @@ impl Link {
     }
 
     fn host(&self, side: Side) -> &Host {
-        match side {
-            Side::Edge => &self.edge,
-            Side::Cloud => &self.cloud,
-        }
+        self.stage.host(side.name()).expect("both sides are there")
     }
 }
 
@@ -209,7 +210,8 @@ mod tests {
         link.limit(Side::Edge, Limit::TWO_MEGABIT).unwrap();
         let slower = Limit { bits_per_second: 500_000, ..Limit::TWO_MEGABIT };
         link.limit(Side::Edge, slower).unwrap();
-        let shown = run("tc", &["-n", link.edge.namespace(), "qdisc", "show", "dev", CARD]);
+        let shown =
+            run("tc", &["-n", link.host(Side::Edge).namespace(), "qdisc", "show", "dev", CARD]);
         assert!(shown.unwrap().contains("tbf"), "the bucket is there");
     }
 }

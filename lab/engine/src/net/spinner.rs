@@ -26,7 +26,7 @@ impl Spinners {
             let mut command = Command::new("chrt");
             command.args(["--idle", "0"]).arg(&program).arg(COMMAND).stdin(Stdio::null());
             command.arg(std::process::id().to_string());
-            let missing = |_| NetError::Missing { program: "chrt", package: "util-linux" };
+            let missing = |_| NetError::Missing { program: "chrt".into(), package: "util-linux" };
             spinners.0.push(command.spawn().map_err(missing)?);
         }
         Ok(spinners)

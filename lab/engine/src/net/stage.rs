@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
+use super::NetError;
 use super::host::{self, Host};
 use super::pump::Way;
 use super::wire::{self, LINKS_MAX, Wire};
@@ -30,11 +31,7 @@ impl Stage {
     /// Not permitted here, a program is missing, a trace cannot be read.
     pub fn new(world: &World, folder: &Path) -> anyhow::Result<Stage> {
         ensure!(world.link.len() <= LINKS_MAX, "a world has at most {LINKS_MAX} links");
-        host::remove_stale()?;
-        let run = host::next_run();
-        let made = |name: &String| anyhow::Ok((name.clone(), Host::new(run, name)?));
-        let hosts = world.hosts.iter().map(made).collect::<anyhow::Result<BTreeMap<_, _>>>()?;
-        let mut stage = Stage { wires: BTreeMap::new(), hosts, addresses: BTreeMap::new() };
+        let mut stage = Stage::hosts(world.hosts.iter().map(String::as_str))?;
         for (index, link) in world.link.iter().enumerate() {
             let place = || format!("link {}", link.name);
             let uplink = link.uplink.options(folder).with_context(place)?;
@@ -55,6 +52,27 @@ impl Stage {
             host.ip(&["route", "add", &to, "via", &by, "dev", &route.link])?;
         }
         stage.hosts.values().try_for_each(Host::forward)?;
+        Ok(stage)
+    }
+
+    /// Removes what dead runs left, then makes hosts that nothing joins.
+    fn hosts<'n>(names: impl Iterator<Item = &'n str>) -> Result<Stage, NetError> {
+        host::remove_stale()?;
+        let run = host::next_run();
+        let made = |name: &str| Ok((name.to_owned(), Host::new(run, name)?));
+        let hosts = names.map(made).collect::<Result<_, NetError>>()?;
+        Ok(Stage { wires: BTreeMap::new(), hosts, addresses: BTreeMap::new() })
+    }
+
+    /// Two hosts whose addresses are known before the link between them is made, and that link by its name, where it is
+    /// emulated.
+    pub(super) fn pair(
+        ends: [(&str, Ipv4Addr); 2],
+        wire: impl FnOnce([&Host; 2]) -> Result<Option<(String, Wire)>, NetError>,
+    ) -> Result<Stage, NetError> {
+        let mut stage = Stage::hosts(ends.into_iter().map(|(name, _)| name))?;
+        stage.addresses = ends.map(|(name, address)| (name.to_owned(), address)).into();
+        stage.wires = wire(ends.map(|(name, _)| &stage.hosts[name]))?.into_iter().collect();
         Ok(stage)
     }
 

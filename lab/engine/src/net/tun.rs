@@ -18,7 +18,7 @@ use super::{NetError, run};
 /// than this process ever waits for a processor.
 const BACKLOG: &str = "10000";
 /// The largest packet of the link, the usual one of the internet.
-pub const PACKET_MAX: usize = 1500;
+pub(crate) const PACKET_MAX: usize = 1500;
 
 #[derive(Debug)]
 pub struct Tun(File);

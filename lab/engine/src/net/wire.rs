@@ -10,7 +10,7 @@ use super::tun::Tun;
 use crate::link::{Change, Options};
 
 /// Links that one world can have: each has a network of its own below 10.212.
-pub const LINKS_MAX: usize = 255;
+pub(crate) const LINKS_MAX: usize = 255;
 
 /// The link. Dropping it removes it from its hosts.
 #[derive(Debug)]

@@ -82,6 +82,10 @@ impl Book {
                 filter: "#".into(),
                 version: mqtt::Version::V5,
             },
+            Broker::Nats => load::Source::Nats {
+                address: (address, brokers::NATS_PORT).into(),
+                subject: ">".into(),
+            },
         };
         let job = Job::Consume(Consume { from, is_lasting, is_whole: false });
         let mut consumer = Process::start("consumer", stage.job(&broker.host, &job)?)?;

@@ -124,7 +124,7 @@ pub(super) fn name(command: &str) -> String {
 mod tests {
     use super::*;
     use crate::net::scratch::Scratch;
-    use crate::report::{Axis, Curve, Machine, Plot, Summary, figure};
+    use crate::report::{Axis, Curve, Machine, Mark, Plot, Summary, figure};
 
     fn kept(command: &str, started: &str, value: f64) -> Kept {
         let figures = vec![figure("a_p99", value, "ms")];
@@ -132,7 +132,7 @@ mod tests {
             title: "latency".into(),
             x: Axis::log("latency", "ms"),
             y: Axis::linear("share", "1"),
-            curves: vec![Curve::cdf("a", &[1.0, 2.0])],
+            curves: vec![Curve::new("a", Mark::Steps, vec![(1.0, 0.5), (2.0, 1.0)])],
         };
         let summary = Summary {
             command: command.into(),

@@ -1,6 +1,8 @@
 //! A plot as SVG: white ground, dark axes, curves that differ in colour and in dashes, so that it can be
 //! read in print too.
 
+use std::fmt::Write as _;
+
 use super::plot::{Mark, Plot};
 use super::scale::Scale;
 
@@ -63,10 +65,8 @@ pub(super) fn draw(plot: &Plot) -> String {
             ),
         };
         let name = plain(&curve.name);
-        add(
-            &mut svg,
-            &format!("{sample}<text x=\"{}\" y=\"{}\">{name}</text>", at + 34.0, row + 4.0),
-        );
+        let _ =
+            writeln!(svg, "{sample}<text x=\"{}\" y=\"{}\">{name}</text>", at + 34.0, row + 4.0);
     }
     svg + "</svg>\n"
 }
@@ -76,61 +76,52 @@ fn axes(svg: &mut String, plot: &Plot, x: Scale, y: Scale) {
         let Some(at) = x.place(tick.value).map(across) else { continue };
         rule(svg, (at, TOP), (at, BOTTOM), !tick.text.is_empty());
         let label = BOTTOM + 18.0;
-        add(
+        let _ = writeln!(
             svg,
-            &format!(
-                "<text x=\"{at:.1}\" y=\"{label}\" text-anchor=\"middle\">{}</text>",
-                tick.text
-            ),
+            "<text x=\"{at:.1}\" y=\"{label}\" text-anchor=\"middle\">{}</text>",
+            tick.text
         );
     }
     for tick in y.ticks() {
         let Some(at) = y.place(tick.value).map(down) else { continue };
         rule(svg, (LEFT, at), (RIGHT, at), !tick.text.is_empty());
         let (side, base) = (LEFT - 8.0, at + 4.5);
-        add(
+        let _ = writeln!(
             svg,
-            &format!("<text x=\"{side}\" y=\"{base:.1}\" text-anchor=\"end\">{}</text>", tick.text),
+            "<text x=\"{side}\" y=\"{base:.1}\" text-anchor=\"end\">{}</text>",
+            tick.text
         );
     }
     let (width, height) = (RIGHT - LEFT, BOTTOM - TOP);
-    add(
+    let _ = writeln!(
         svg,
-        &format!(
-            "<rect x=\"{LEFT}\" y=\"{TOP}\" width=\"{width}\" height=\"{height}\" fill=\"none\" stroke=\"#111\"/>"
-        ),
+        "<rect x=\"{LEFT}\" y=\"{TOP}\" width=\"{width}\" height=\"{height}\" fill=\"none\" stroke=\"#111\"/>"
     );
     let label = |axis: &super::Axis| match &*axis.unit {
         "" | "1" => plain(&axis.label),
         unit => format!("{} ({})", plain(&axis.label), plain(unit)),
     };
     let (middle, below) = (LEFT + width / 2.0, BOTTOM + 40.0);
-    add(
+    let _ = writeln!(
         svg,
-        &format!(
-            "<text x=\"{middle}\" y=\"{below}\" text-anchor=\"middle\">{}</text>",
-            label(&plot.x)
-        ),
+        "<text x=\"{middle}\" y=\"{below}\" text-anchor=\"middle\">{}</text>",
+        label(&plot.x)
     );
     let middle = TOP + height / 2.0;
-    add(
+    let _ = writeln!(
         svg,
-        &format!(
-            "<text transform=\"translate(20 {middle}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
-            label(&plot.y)
-        ),
+        "<text transform=\"translate(20 {middle}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+        label(&plot.y)
     );
 }
 
 /// A line of the grid; thin where it has no text.
 fn rule(svg: &mut String, from: (f64, f64), to: (f64, f64), is_written: bool) {
     let colour = if is_written { "#c8c8c8" } else { "#ececec" };
-    add(
+    let _ = writeln!(
         svg,
-        &format!(
-            "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke=\"{colour}\"/>",
-            from.0, from.1, to.0, to.1
-        ),
+        "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke=\"{colour}\"/>",
+        from.0, from.1, to.0, to.1
     );
 }
 
@@ -145,24 +136,17 @@ fn line(svg: &mut String, points: &[(f64, f64)], mark: Mark, colour: &str, dashe
         };
         path += &step;
     }
-    add(
+    let _ = writeln!(
         svg,
-        &format!(
-            "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" \
+        "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" \
          stroke-dasharray=\"{dashes}\"/>"
-        ),
     );
 }
 
 fn dots(svg: &mut String, points: &[(f64, f64)], colour: &str) {
     for (x, y) in points {
-        add(svg, &format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.2\" fill=\"{colour}\"/>"));
+        let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.2\" fill=\"{colour}\"/>");
     }
-}
-
-fn add(svg: &mut String, element: &str) {
-    *svg += element;
-    svg.push('\n');
 }
 
 fn across(place: f64) -> f64 {
@@ -190,7 +174,11 @@ mod tests {
             x: Axis::log("latency", "ms"),
             y: Axis::linear("share of records", "1"),
             curves: vec![
-                Curve::cdf("tidegate", &[1.0, 2.0, 100.0]),
+                Curve::new(
+                    "tidegate",
+                    Mark::Steps,
+                    vec![(1.0, 1.0 / 3.0), (2.0, 2.0 / 3.0), (100.0, 1.0)],
+                ),
                 Curve::new("rival", Mark::Dots, vec![(10.0, 0.5)]),
                 Curve::new("nothing", Mark::Line, vec![]),
             ],

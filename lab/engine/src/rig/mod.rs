@@ -2,6 +2,7 @@
 
 pub mod brokers;
 pub mod envoy;
+pub mod process;
 pub mod server;
 pub mod versions;
 
@@ -16,7 +17,8 @@ use crate::load::{Job, READY, Source};
 use crate::net::namespace::{Link, Side};
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
-use brokers::{AMQP_PORT, MQTT_PORT, USER, lab};
+use crate::world::{self, Broker};
+use brokers::{AMQP_PORT, MQTT_PORT, USER};
 
 /// Time for a process to reach the far side.
 pub const CONNECT: Duration = Duration::from_secs(30);
@@ -27,27 +29,21 @@ pub fn edge_listener() -> SocketAddr {
 }
 
 /// The exchange of the private RabbitMQ that everybody publishes to.
-pub const EXCHANGE: &str = "amq.topic";
+pub(crate) const EXCHANGE: &str = "amq.topic";
 
 /// Everything that comes to the private RabbitMQ, in a queue that goes with its consumer.
 pub fn everything() -> Source {
-    Source::Amqp {
-        address: (Side::Cloud.address(), AMQP_PORT).into(),
-        user: USER.into(),
-        exchange: EXCHANGE.into(),
-        key: "#".into(),
-        queue: None,
-    }
+    amqp(None)
 }
 
 /// The same in a durable queue.
 pub fn durable(queue: &str) -> Source {
-    match everything() {
-        Source::Amqp { address, user, exchange, key, .. } => {
-            Source::Amqp { address, user, exchange, key, queue: Some(queue.into()) }
-        }
-        other => other,
-    }
+    amqp(Some(queue.into()))
+}
+
+fn amqp(queue: Option<String>) -> Source {
+    let address = (Side::Cloud.address(), AMQP_PORT).into();
+    Source::Amqp { address, user: USER.into(), exchange: EXCHANGE.into(), key: "#".into(), queue }
 }
 
 /// Starts a client of the lab at the cloud side and waits until it is ready.
@@ -55,15 +51,7 @@ pub fn durable(queue: &str) -> Source {
 /// # Errors
 /// It cannot be started, or does not reach its broker.
 pub async fn client(link: &Link, job: Job) -> anyhow::Result<Process> {
-    client_at(link, Side::Cloud, job).await
-}
-
-/// Starts a client of the lab at a side and waits until it is ready.
-///
-/// # Errors
-/// It cannot be started, or does not reach its broker.
-pub async fn client_at(link: &Link, side: Side, job: Job) -> anyhow::Result<Process> {
-    let mut process = started(link, side, "client", &job)?;
+    let mut process = started(link, Side::Cloud, "client", &job)?;
     process.says(READY, CONNECT).await?;
     Ok(process)
 }
@@ -73,54 +61,57 @@ pub async fn client_at(link: &Link, side: Side, job: Job) -> anyhow::Result<Proc
 /// # Errors
 /// It cannot be started.
 pub fn started(link: &Link, side: Side, name: &str, job: &Job) -> anyhow::Result<Process> {
-    let mut command = lab(link, side)?;
-    job.add_to(&mut command);
-    Ok(Process::start(name, command)?)
+    Ok(Process::start(name, link.stage().job(side.name(), job)?)?)
 }
 
-/// Starts Tidegate at the edge side, with an output to the private RabbitMQ over the link and these `[[stream]]` tables,
-/// and waits for nothing.
+/// Starts a process of a world at a side and waits until it is ready.
 ///
 /// # Errors
-/// It is not built.
-pub fn start_tidegate(
+/// Its program is not here, or it does not come up.
+pub async fn raise(
     link: &Link,
     scratch: &Scratch,
-    scheduler: &str,
-    streams: &str,
+    process: &world::Process,
 ) -> anyhow::Result<Process> {
-    let output = to_rabbitmq(scratch)?;
-    let tables = format!("{streams}[[output]]\nname = \"cloud\"\n{output}");
-    start_node(link, scratch, scheduler, &tables)
+    process::raise(process, link.stage(), scratch).await
+}
+
+/// A broker at a side, with these settings.
+pub fn broker(side: Side, broker: Broker, settings: &str) -> world::Process {
+    world::Process {
+        name: format!("broker-{}", side.name()),
+        host: side.name().into(),
+        broker: Some(broker),
+        settings: Some(settings.into()),
+        ..world::Process::default()
+    }
+}
+
+/// The private RabbitMQ, at the cloud side.
+pub fn rabbitmq() -> world::Process {
+    broker(Side::Cloud, Broker::Rabbitmq, "")
 }
 
 /// Keys of an `[[output]]` to the private RabbitMQ.
-pub fn to_rabbitmq(scratch: &Scratch) -> anyhow::Result<String> {
-    let (cloud, password) = (Side::Cloud.address(), scratch.file("password", USER)?);
-    Ok(format!(
-        "rate = \"auto\"\n\
-         amqp = {{ url = \"amqp://{cloud}:{AMQP_PORT}\", exchange = \"{EXCHANGE}\", \
-         user = \"{USER}\", password_file = \"{}\" }}\n",
-        password.display()
-    ))
-}
+pub const TO_RABBITMQ: &str = "rate = \"auto\"\namqp = { url = \"amqp://{cloud}\", exchange = \"amq.topic\", \
+                               user = \"tidegate\", password_env = \"BROKER_PASSWORD\" }\n";
+/// The same to a Mosquitto there.
+pub const TO_MOSQUITTO: &str = "rate = \"auto\"\nmqtt = { url = \"mqtt://{cloud}\" }\n";
 
-/// Starts Tidegate at the edge side with an MQTT listener and these tables, and waits for nothing.
-pub fn start_node(
-    link: &Link,
-    scratch: &Scratch,
-    scheduler: &str,
-    tables: &str,
-) -> anyhow::Result<Process> {
-    let listen = edge_listener();
+/// Tidegate at the edge side with an MQTT listener, an output with these keys, and these tables behind what else
+/// `[node]` is to say; the next one may start when it says `ready`.
+pub fn node(output: &str, tables: &str, ready: &str) -> world::Process {
     let configuration = format!(
-        "[node]\nname = \"edge\"\nscheduler = \"{scheduler}\"\n\
-         [[input]]\nmqtt = {{ listen = \"{listen}\" }}\n{tables}"
+        "[node]\nname = \"edge\"\n{tables}[[input]]\nmqtt = {{ listen = \"{{edge}}:{MQTT_PORT}\" }}\n\
+         [[output]]\nname = \"cloud\"\n{output}"
     );
-    let file = scratch.file("node.toml", &configuration)?;
-    let mut command = link.command(Side::Edge, tidegate_program()?);
-    command.args(["run", "-c"]).arg(file);
-    Ok(Process::start("tidegate", command)?)
+    world::Process {
+        name: "tidegate".into(),
+        host: Side::Edge.name().into(),
+        tidegate: Some(configuration),
+        ready: Some(ready.into()),
+        ..world::Process::default()
+    }
 }
 
 /// Makes a private authority in a folder, and what it issues: for each name, with the host that it is good for.

@@ -41,7 +41,7 @@ impl Program {
 
     /// Its executable: in the folder of rivals that `scripts/rivals.sh` fills, or the system's.
     pub fn path(self) -> Result<PathBuf, NetError> {
-        let missing = |package| NetError::Missing { program: self.name(), package };
+        let missing = |package| NetError::Missing { program: self.name().into(), package };
         let own = rivals();
         match self {
             Program::Tidegate => super::tidegate_program().map_err(|_| missing("tidegate")),
@@ -110,6 +110,17 @@ fn rivals() -> Option<PathBuf> {
 
 fn on_system(name: &str) -> Option<PathBuf> {
     PLACES.iter().map(|place| Path::new(place).join(name)).find(|path| path.is_file())
+}
+
+/// Whether a program is in the path of this process.
+pub fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// What any program says of itself.
+pub(super) fn of_command(program: &str) -> String {
+    number(&said(Path::new(program), &["--version"])).unwrap_or("unknown").to_owned()
 }
 
 fn said(program: &Path, words: &[&str]) -> String {

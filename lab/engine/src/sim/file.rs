@@ -76,8 +76,9 @@ fn scenario(world: &world::World, folder: &Path) -> anyhow::Result<(Scenario, St
         .filter(|process| matches!(process.program(), Program::Tidegate(_)))
         .collect();
     let [node] = nodes[..] else { bail!("{} nodes: {ONLY}", nodes.len()) };
-    let other = world.process.iter().find(|one| matches!(one.program(), Program::Command(_)));
-    if let Some(other) = other {
+    let is_known =
+        |one: &&Process| matches!(one.program(), Program::Tidegate(_) | Program::Broker(_));
+    if let Some(other) = world.process.iter().find(|one| !is_known(one)) {
         bail!("process {} is any program: {ONLY}", other.name);
     }
     if let Some(load) = world.load.first() {

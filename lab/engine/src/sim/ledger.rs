@@ -77,7 +77,7 @@ impl Ledger {
     }
 
     /// The place of another node's load, which has one from now on.
-    pub fn place_of(&mut self, node: &Arc<str>, load: usize) -> usize {
+    pub(crate) fn place_of(&mut self, node: &Arc<str>, load: usize) -> usize {
         let next = self.accounts.len();
         let place = *self.others.entry((node.clone(), load)).or_insert(next);
         if place == next {
@@ -96,14 +96,14 @@ impl Ledger {
         &self.accounts[self.own..]
     }
 
-    pub fn complain(&mut self, now: Time, what: String) {
+    pub(crate) fn complain(&mut self, now: Time, what: String) {
         if self.broken.len() < BROKEN_MAX {
             self.broken.push(format!("{:.6} s: {what}", now.as_secs_f64()));
         }
     }
 
     /// The first cut of a delivery was picked. `size`: all its bytes.
-    pub fn picked(
+    pub(crate) fn picked(
         &mut self,
         now: Time,
         id: DeliveryId,

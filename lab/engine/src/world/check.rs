@@ -56,7 +56,7 @@ impl Fate {
 
 impl Check {
     /// The load or source that it is about.
-    pub fn subject(&self) -> &str {
+    pub(crate) fn subject(&self) -> &str {
         self.load.as_ref().or(self.source.as_ref()).map_or("", String::as_str)
     }
 

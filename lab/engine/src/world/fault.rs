@@ -75,14 +75,11 @@ pub enum ChangeSpec {
     Restart,
 }
 
-/// A change of a link, for both ways or one.
-pub type LinkChange = Change;
-
 /// Whom a fault meets.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Target {
     /// A link: its name, whether each way (uplink, downlink) is met, and the change.
-    Link(String, [bool; 2], LinkChange),
+    Link(String, [bool; 2], Change),
     /// A process that is killed.
     Kill(String),
     /// A process that is killed and started.
@@ -152,7 +149,7 @@ impl fmt::Display for Fault {
 }
 
 impl ChangeSpec {
-    fn of_link(&self, folder: &Path) -> anyhow::Result<LinkChange> {
+    fn of_link(&self, folder: &Path) -> anyhow::Result<Change> {
         Ok(match self {
             ChangeSpec::Down => Change::Up(false),
             ChangeSpec::Up => Change::Up(true),

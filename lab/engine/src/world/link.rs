@@ -206,12 +206,12 @@ impl BurstSpec {
 
 impl CrossSpec {
     /// What the model of the link sends.
-    pub fn by_model(&self) -> Cross {
+    pub(crate) fn by_model(&self) -> Cross {
         self.part(1.0 - self.tcp)
     }
 
     /// What real connections send.
-    pub fn by_tcp(&self) -> Option<Cross> {
+    pub(crate) fn by_tcp(&self) -> Option<Cross> {
         Some(self.part(self.tcp)).filter(|cross| !cross.rate.is_zero())
     }
 

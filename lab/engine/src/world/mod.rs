@@ -16,11 +16,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
 
 use crate::sim::Span;
 
 pub use self::check::{Check, Fate};
-pub use self::fault::{ChangeSpec, Fault, LinkChange, Target, WayName};
+pub use self::fault::{ChangeSpec, Fault, Target, WayName};
 pub use self::link::bits;
 pub use self::link::{BurstSpec, CrossSpec, LinkSpec, RedSpec, WaySpec};
 pub use self::load::Load;
@@ -43,7 +44,7 @@ pub struct World {
     /// Of everything random: the same seed, the same losses of the same packets.
     #[serde(default)]
     pub seed: u64,
-    /// What can be varied: `{NAME}` in the words, configurations and settings of processes stands for the value.
+    /// What can be varied: `{NAME}` in a text stands for the value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
     /// The hosts, by name.
@@ -101,27 +102,9 @@ impl World {
     /// # Errors
     /// As [`World::parse`], and a name that the world has no value of.
     pub fn varied(text: &str, given: &[(&str, &str)]) -> anyhow::Result<World> {
-        let mut world: World = toml::from_str(text)?;
-        for (name, value) in given {
-            let known: Vec<&String> = world.values.keys().collect();
-            ensure!(world.values.contains_key(*name), "no value {name:?}, only {known:?}");
-            world.values.insert((*name).into(), (*value).into());
-        }
-        world.settle();
+        let world = spelled(text, given)?;
         world.validate()?;
         Ok(world)
-    }
-
-    /// Puts the values in their places.
-    fn settle(&mut self) {
-        for process in &mut self.process {
-            let texts = [&mut process.tidegate, &mut process.settings].into_iter().flatten();
-            for text in texts.chain(&mut process.command) {
-                for (name, value) in &self.values {
-                    *text = text.replace(&format!("{{{name}}}"), value);
-                }
-            }
-        }
     }
 
     /// Reads the file of a world; answers with the folder from which on its traces are named.
@@ -193,6 +176,65 @@ impl World {
     }
 }
 
+/// A world with its values in their places, and each entry with `for` as often as that says.
+fn spelled(text: &str, given: &[(&str, &str)]) -> anyhow::Result<World> {
+    let mut world: Table = toml::from_str(text)?;
+    let mut values = match world.get("values") {
+        Some(values) => values.clone().try_into::<BTreeMap<String, String>>()?,
+        None => BTreeMap::new(),
+    };
+    for (name, value) in given {
+        let known: Vec<&String> = values.keys().collect();
+        ensure!(values.contains_key(*name), "no value {name:?}, only {known:?}");
+        values.insert((*name).into(), (*value).into());
+    }
+    let is_repeated = |value: &Value| value.get("for").is_some();
+    let lists = || world.values().filter_map(Value::as_array);
+    if values.is_empty() && !lists().flatten().any(is_repeated) {
+        // As it is, so that a mistake is told with its line.
+        return Ok(toml::from_str(text)?);
+    }
+    for (key, part) in &mut world {
+        // Twice: a value may name another.
+        for (name, value) in values.iter().chain(&values).filter(|_| key != "values") {
+            replace(part, name, value);
+        }
+        if let Some(list) = part.as_array_mut() {
+            *list = list.drain(..).map(repeated).collect::<anyhow::Result<Vec<_>>>()?.concat();
+        }
+    }
+    Ok(world.try_into()?)
+}
+
+fn replace(part: &mut Value, name: &str, value: &str) {
+    match part {
+        Value::String(text) => *text = text.replace(&format!("{{{name}}}"), value),
+        Value::Array(all) => all.iter_mut().for_each(|one| replace(one, name, value)),
+        Value::Table(all) => all.iter_mut().for_each(|(_, one)| replace(one, name, value)),
+        _ => {}
+    }
+}
+
+/// An entry once for each value of each name of its `for`; the first name varies slowest.
+fn repeated(mut entry: Value) -> anyhow::Result<Vec<Value>> {
+    let names = entry.as_table_mut().and_then(|table| table.remove("for"));
+    let Some(names) = names else { return Ok(vec![entry]) };
+    let names: BTreeMap<String, Vec<String>> = names.try_into().context("for")?;
+    let mut all = vec![entry];
+    for (name, values) in names {
+        let one = |entry: &Value, value: &String| {
+            let mut entry = entry.clone();
+            replace(&mut entry, &name, value);
+            entry
+        };
+        all = all
+            .iter()
+            .flat_map(|entry| values.iter().map(move |value| one(entry, value)))
+            .collect();
+    }
+    Ok(all)
+}
+
 /// Names become parts of the names of namespaces and devices.
 fn unique<'a>(kind: &str, names: impl Iterator<Item = &'a String>) -> anyhow::Result<()> {
     let mut seen = BTreeSet::new();
@@ -248,6 +290,18 @@ mod tests {
         assert_eq!(words(&[("law", "bbr")])[1], "bbr");
         let error = World::varied(text, &[("lore", "bbr")]).unwrap_err().to_string();
         assert_eq!(error, "no value \"lore\", only [\"law\"]");
+    }
+
+    #[test]
+    fn an_entry_is_repeated_for_each_of_its_names() {
+        let text = "name = \"w\"\nhosts = [\"a1\"]\nvalues = { more = \"of {n}\" }\n\
+                    [[process]]\nfor = { kind = [\"x\", \"y\"], n = [\"1\", \"2\"] }\n\
+                    name = \"{kind}{n}\"\nhost = \"a1\"\ncommand = [\"{more}\", \"{a{n}}\"]\n";
+        let world = World::parse(text).unwrap();
+        let all: Vec<&str> = world.process.iter().map(|process| &*process.name).collect();
+        assert_eq!(all, ["x1", "x2", "y1", "y2"]);
+        assert_eq!(world.process[3].command, ["of 2", "{a2}"]);
+        assert!(World::parse(&text.replace("[\"1\", \"2\"]", "2")).is_err());
     }
 
     #[test]

@@ -5,11 +5,12 @@ use std::net::Ipv4Addr;
 
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::World;
 
-/// The program: one of `command`, `tidegate` and `broker`. Processes start in their order and end with
-/// their world.
+/// The program: one of `command`, `tidegate`, `broker`, `client` and `zenoh`. Processes start in their order and end
+/// with their world.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Process {
@@ -27,10 +28,16 @@ pub struct Process {
     /// A broker that listens on all addresses of its host, at its protocol's port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub broker: Option<Broker>,
-    /// Lines for the end of a broker's configuration.
+    /// A job of the lab's own client, as [`crate::load::Job`] has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<Value>,
+    /// A job of the lab's script for zenoh.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zenoh: Option<Value>,
+    /// Lines for the end of a broker's configuration; of a command a file of its own, `{settings}` in its words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settings: Option<String>,
-    /// What it says when it can serve; the next process starts then. Nodes and brokers need none.
+    /// What it says when it can serve; the next process starts then. Of the others than commands it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<String>,
 }
@@ -43,6 +50,8 @@ pub enum Broker {
     Rabbitmq,
     /// Mosquitto, for MQTT.
     Mosquitto,
+    /// NATS, with what `settings` say.
+    Nats,
 }
 
 /// What a process is.
@@ -54,24 +63,33 @@ pub enum Program<'p> {
     Tidegate(&'p str),
     /// A broker.
     Broker(Broker),
+    /// A client of the lab with this job.
+    Client(&'p Value),
+    /// A part of zenoh with this job.
+    Zenoh(&'p Value),
 }
 
 impl Process {
     /// What it is.
     pub fn program(&self) -> Program<'_> {
-        match (&self.tidegate, self.broker) {
-            (Some(configuration), _) => Program::Tidegate(configuration),
-            (None, Some(broker)) => Program::Broker(broker),
-            (None, None) => Program::Command(&self.command),
+        match (&self.tidegate, self.broker, &self.client, &self.zenoh) {
+            (Some(configuration), ..) => Program::Tidegate(configuration),
+            (_, Some(broker), ..) => Program::Broker(broker),
+            (_, _, Some(job), _) => Program::Client(job),
+            (.., Some(job)) => Program::Zenoh(job),
+            _ => Program::Command(&self.command),
         }
     }
 
     pub(super) fn validate(&self, world: &World) -> anyhow::Result<()> {
         world.has_host(&self.host)?;
-        let given = [!self.command.is_empty(), self.tidegate.is_some(), self.broker.is_some()];
+        let is_client = self.client.is_some() || self.zenoh.is_some();
+        let is_command = !self.command.is_empty();
+        let given = [is_command, self.tidegate.is_some(), self.broker.is_some(), is_client];
         let given = given.into_iter().filter(|is_given| *is_given).count();
-        ensure!(given == 1, "needs one of command, tidegate and broker");
-        ensure!(self.settings.is_none() || self.broker.is_some(), "settings are a broker's");
+        ensure!(given == 1, "needs one of command, tidegate, broker, client and zenoh");
+        let has_settings = self.broker.is_some() || is_command;
+        ensure!(self.settings.is_none() || has_settings, "settings are a broker's or a command's");
         Ok(())
     }
 }

@@ -22,7 +22,7 @@ use crate::net::spinner::Spinners;
 use crate::progress::Progress;
 use crate::report::{Figure, Findings, figure};
 use crate::rig::server::Server;
-use crate::rig::versions::Program;
+use crate::rig::versions::{Program, is_installed};
 
 /// Payload of every message.
 const PAYLOAD: usize = 64;
@@ -158,11 +158,6 @@ pub(crate) fn run(options: &Options, tidegate: &Path) -> io::Result<Findings> {
         }
     }
     Ok((lines, figures).into())
-}
-
-fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 /// Adds a table of one shape and its figures.

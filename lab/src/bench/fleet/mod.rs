@@ -5,17 +5,18 @@
 pub(crate) mod outage;
 mod place;
 
-use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
 
-use self::place::{CLASSES, NODES, Plan};
+use self::place::{CLASSES, NODES};
 use crate::play::{self, Played};
 use crate::progress::Progress;
 use crate::report::{Findings, figure};
+use crate::rig;
 use crate::rig::versions::Program;
+use crate::sim::quantity::Span;
 use crate::sim::{Point, four_g};
 use crate::world::{Delivered, Records};
 
@@ -57,20 +58,17 @@ pub(crate) async fn run(options: Options, say: fn(&str)) -> anyhow::Result<Findi
     let virtually = tokio::task::spawn_blocking(move || four_g(seconds as f64, seed)).await??;
     let mut really = Vec::new();
     let mut broken = Vec::new();
+    let program = rig::tidegate_program()?;
     for (name, is_fleet) in [("alone", false), ("fleet", true)] {
         let length = WARM_UP + seconds;
         progress.step(name, Some(Duration::from_secs(length)));
-        let plan = Plan {
-            name,
-            is_fleet,
-            has_logs: false,
-            busy: BUSY,
-            length,
-            drain: 1,
-            more: String::new(),
-            seed,
-        };
-        let (world, _keys) = place::world(&plan)?;
+        let values: &[_] = if is_fleet { &[] } else { &[("fleet", "")] };
+        let (mut world, _keys) = place::world(BUSY, values, &program)?;
+        (world.name, world.seed) = (name.into(), seed);
+        (world.length, world.drain) = (Some(Span::seconds(length)), Span::seconds(1));
+        world.fault.clear();
+        world.check.clear();
+        world.process.retain(|process| is_fleet || process.host != "control");
         let Played { records, broken: own, .. } =
             play::play(&world, Path::new(""), None, say).await?;
         broken.extend(own);
@@ -94,7 +92,7 @@ fn point(records: &Records, length: Duration) -> Point {
     };
     Point {
         all: records.values().map(rate).sum(),
-        p99: CLASSES.map(|(class, _)| p99(&format!("{class}1"))),
+        p99: CLASSES.map(|class| p99(&format!("{class}1"))),
         lender_p99: (2..=NODES).map(|gate| p99(&format!("ls{gate}"))).fold(0.0, f64::max),
     }
 }
@@ -143,51 +141,25 @@ fn compared(really: &[Point; 2], virtually: &[Point; 2]) -> Findings {
     (lines, figures).into()
 }
 
-/// What fails, and when: seconds, what, what happens. The leader dies first; then a lender with others' records
-/// in hand, then the borrower; then the network between a lender and its neighbours, and that to all
-/// orchestrators.
-const FAULTS: [(u64, &str, &str, &str); 10] = [
-    (15, "process", "orch1", "kill"),
-    (25, "process", "orch1", "restart"),
-    (30, "process", "gate2", "kill"),
-    (36, "process", "gate2", "restart"),
-    (45, "process", "gate1", "kill"),
-    (48, "process", "gate1", "restart"),
-    (60, "link", "lan3", "down"),
-    (68, "link", "lan3", "up"),
-    (75, "link", "ctl", "down"),
-    (85, "link", "ctl", "up"),
-];
-
 /// Runs the fleet through its faults.
 pub(crate) async fn faults(options: FaultOptions, say: fn(&str)) -> anyhow::Result<Findings> {
-    const LENGTH: u64 = 95;
-    let mut more = String::new();
-    for (at, kind, name, change) in FAULTS {
-        let _ = writeln!(more, "[[fault]]\nat = \"{at}s\"\n{kind} = {name:?}\nchange = {change:?}");
-    }
-    let plan = Plan {
-        name: "fleet-faults",
-        is_fleet: true,
-        has_logs: true,
-        busy: [BUSY[0], BUSY[1], f64::from(options.bulk)],
-        length: LENGTH,
-        drain: 120,
-        more,
-        seed: options.seed,
-    };
-    let (world, _keys) = place::world(&plan)?;
+    let busy = [BUSY[0], BUSY[1], f64::from(options.bulk)];
+    // Publishers of nodes that are killed come back with what was not acknowledged: they send evenly.
+    let log = "[log]\ndirectory = \"log-{gate}\"\n";
+    let values = [("arrivals", "constant"), ("log", log)];
+    let (mut world, _keys) = place::world(busy, &values, &rig::tidegate_program()?)?;
+    (world.name, world.seed) = ("fleet-faults".into(), options.seed);
     let played = play::play(&world, Path::new(""), None, say).await?;
     let mut found = Findings { versions: versions(), ..Findings::default() };
     found.broken.extend(played.broken.iter().cloned());
-    found.add(told(&played));
+    found.add(told(&played, world.fault[0].at.0));
     Ok(found)
 }
 
 /// What a run with faults showed, and what is broken.
-fn told(played: &Played) -> Findings {
+fn told(played: &Played, killed: Duration) -> Findings {
     let (mut lines, mut broken, mut figures) = (Vec::new(), Vec::new(), Vec::new());
-    match take_over(&played.said, FAULTS[0].0) {
+    match take_over(&played.said, killed) {
         Some((led, found)) => {
             lines.push(format!(
                 "take-over: another leads {led:.2} s after kill -9 of the leader, the last node knows it after \
@@ -216,9 +188,8 @@ fn told(played: &Played) -> Findings {
     Findings { lines, figures, broken, ..Findings::default() }
 }
 
-/// Seconds from the kill until another orchestrator leads, and until the last of the nodes has found it.
-fn take_over(said: &[(Duration, String)], killed: u64) -> Option<(f64, f64)> {
-    let killed = Duration::from_secs(killed);
+/// Seconds from the leader's kill until another orchestrator leads, and until the last of the nodes has found it.
+fn take_over(said: &[(Duration, String)], killed: Duration) -> Option<(f64, f64)> {
     let leads = |line: &str| line.contains("leading from now on");
     said.iter().find(|(at, line)| *at < killed && line.starts_with("[orch1]") && leads(line))?;
     let after = || said.iter().filter(|(at, _)| *at >= killed);
@@ -236,23 +207,11 @@ fn take_over(said: &[(Duration, String)], killed: u64) -> Option<(f64, f64)> {
 mod tests {
     use super::*;
 
-    fn plan(is_fleet: bool) -> Plan {
-        Plan {
-            name: "fleet",
-            is_fleet,
-            has_logs: false,
-            busy: BUSY,
-            length: 20,
-            drain: 1,
-            more: String::new(),
-            seed: 1,
-        }
-    }
-
     #[test]
-    fn the_world_of_nodes_alone_is_one() {
-        let (world, _keys) = place::world(&plan(false)).unwrap();
+    fn the_world_is_one() {
+        let (world, _keys) = place::world(BUSY, &[], Path::new("tidegate")).unwrap();
         assert_eq!((world.hosts.len(), world.link.len(), world.source.len()), (7, 9, 12));
+        assert_eq!((world.process.len(), world.fault.len(), world.check.len()), (12, 10, 12));
     }
 
     #[test]
@@ -263,14 +222,14 @@ mod tests {
             said(1.0, "[gate1] INFO it leads orchestrator=a"),
             said(17.2, "[orch3] INFO leading from now on revision=9"),
         ];
-        assert_eq!(take_over(&lines, 15), None);
+        assert_eq!(take_over(&lines, Duration::from_secs(15)), None);
         for (gate, at) in [(1, 17.3), (2, 17.4), (3, 17.25), (4, 17.5)] {
             lines.push(said(at, &format!("[gate{gate}] INFO it leads orchestrator=b")));
         }
-        let (led, found) = take_over(&lines, 15).unwrap();
+        let (led, found) = take_over(&lines, Duration::from_secs(15)).unwrap();
         assert!((led - 2.2).abs() < 1e-9 && (found - 2.5).abs() < 1e-9, "{led} {found}");
         lines.remove(0);
-        assert_eq!(take_over(&lines, 15), None);
+        assert_eq!(take_over(&lines, Duration::from_secs(15)), None);
     }
 
     #[test]

@@ -8,9 +8,9 @@ mod outage_world;
 use std::path::Path;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use self::outage_world::{CLASSES, LOADS, Load, RTT};
+use self::outage_world::{CLASSES, LOADS, RTT};
 use crate::play::{self, Played};
 use crate::progress::Progress;
 use crate::report::{Findings, Verdict};
@@ -23,21 +23,21 @@ const WARM_UP: u64 = 10;
 /// How long an outage lasts, and until the next one, in seconds.
 const OUTAGE: u64 = 8;
 const PERIOD: u64 = 14;
-/// What waits at the end is given so long, seconds.
-const DRAIN: u64 = 40;
 /// A silent uplink is known for one after three round trips, 200 ms at least.
 const DETECTION: Duration = Duration::from_millis(200);
 /// What a record that came before the uplink was known to fail may take after that, and a later one in all.
 const ALARM: Duration = Duration::from_millis(300);
 const NORMAL: Duration = Duration::from_secs(1);
 
-/// What happens to an uplink.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Failure {
-    /// It carries nothing, and packets wait.
-    Stalled,
-    /// Connections are reset, and refused until the end.
-    Refused,
+tidegate_types::named! {
+    /// What happens to an uplink.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Failure: "failure" {
+        /// It carries nothing, and packets wait.
+        Stalled = "stalled",
+        /// Connections are reset, and refused until the end.
+        Refused = "refused",
+    }
 }
 
 #[derive(Clone, Copy, Debug, Args)]
@@ -45,7 +45,7 @@ pub(crate) struct Options {
     /// How often each uplink fails
     #[arg(long, default_value_t = 10)]
     pub(crate) outages: u64,
-    /// Only this failure; both, one after the other, if left out
+    /// Only this failure: stalled, refused; both, one after the other, if left out
     #[arg(long)]
     pub(crate) only: Option<Failure>,
     /// Of links
@@ -53,26 +53,16 @@ pub(crate) struct Options {
     pub(crate) seed: u64,
 }
 
-/// Who sends by an uplink that fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Party {
-    /// A node with a neighbour.
-    Fleet,
-    /// A node without one.
-    Alone,
-    /// Mosquitto with a bridge.
-    Bridge,
-}
-
-impl Party {
-    const ALL: [Party; 3] = [Party::Fleet, Party::Alone, Party::Bridge];
-
-    fn name(self) -> &'static str {
-        match self {
-            Party::Fleet => "fleet",
-            Party::Alone => "alone",
-            Party::Bridge => "mosquitto",
-        }
+tidegate_types::named! {
+    /// Who sends by an uplink that fails.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Party {
+        /// A node with a neighbour.
+        Fleet = "fleet",
+        /// A node without one.
+        Alone = "alone",
+        /// Mosquitto with a bridge.
+        Bridge = "mosquitto",
     }
 }
 
@@ -80,12 +70,12 @@ impl Party {
 pub(crate) async fn run(options: Options, say: fn(&str)) -> anyhow::Result<Findings> {
     let failures = match options.only {
         Some(only) => vec![only],
-        None => vec![Failure::Stalled, Failure::Refused],
+        None => Failure::ALL.to_vec(),
     };
     let progress = Progress::new("fleet-outage", failures.len());
     let mut verdict = Verdict::new("fleet_outage");
     for failure in failures {
-        let name = name_of(failure);
+        let name = failure.name();
         progress.step(name, Some(Duration::from_secs(length(options.outages))));
         let drawn = (options.outages, options.seed);
         let (world, _keys) = outage_world::world(failure, drawn, &rig::tidegate_program()?)?;
@@ -94,13 +84,6 @@ pub(crate) async fn run(options: Options, say: fn(&str)) -> anyhow::Result<Findi
         played.broken.into_iter().for_each(|what| verdict.breaks(what));
     }
     Ok(verdict.findings(&[Program::Tidegate, Program::Mosquitto]))
-}
-
-fn name_of(failure: Failure) -> &'static str {
-    match failure {
-        Failure::Stalled => "stalled",
-        Failure::Refused => "refused",
-    }
 }
 
 /// When the outages begin, seconds.
@@ -159,35 +142,35 @@ fn judge(verdict: &mut Verdict, failure: Failure, outages: u64, played: &Played)
     let of = |name: &str| played.records.get(name).unwrap_or(&none);
     verdict.say(format!(
         "{} for {OUTAGE} s, {outages} times: 2 Mbit/s, {} ms of round trip; p99 of what was due within an outage",
-        name_of(failure),
+        failure.name(),
         RTT.as_millis()
     ));
-    for Load { name: load, letter, .. } in LOADS {
+    for (load, letter) in LOADS {
         for party in Party::ALL {
             let source = |class: &str| outage_world::source(class, letter, party);
-            let times = CLASSES
-                .map(|(class, _)| p99(InOutages::of(of(&source(class)), outages).all()) / 1e3);
+            let times =
+                CLASSES.map(|class| p99(InOutages::of(of(&source(class)), outages).all()) / 1e3);
             verdict.say(format!(
                 "{load:<6}{:<11}{}",
                 party.name(),
                 CLASSES
                     .iter()
                     .zip(times)
-                    .map(|((class, _), time)| format!("{class} {time:>8.3} s  "))
+                    .map(|(class, time)| format!("{class} {time:>8.3} s  "))
                     .collect::<String>()
             ));
-            for ((class, _), time) in CLASSES.into_iter().zip(times) {
-                let name = format!("{}_{load}_{}_{class}_p99", name_of(failure), party.name());
+            for (class, time) in CLASSES.into_iter().zip(times) {
+                let name = format!("{}_{load}_{}_{class}_p99", failure.name(), party.name());
                 verdict.figure(&name, time * 1e3, "ms");
             }
         }
         let fleet = |class: &str| of(&outage_world::source(class, letter, Party::Fleet));
-        judge_fleet(verdict, &format!("{}_{load}", name_of(failure)), outages, fleet);
+        judge_fleet(verdict, &format!("{}_{load}", failure.name()), outages, fleet);
         let lender =
             p99(of(&outage_world::lender("ls", letter)).came.iter().map(|one| one.took).collect());
-        let key = format!("{}_{load}_lender", name_of(failure));
+        let key = format!("{}_{load}_lender", failure.name());
         verdict.figure(&format!("{key}_ls_p99"), lender, "ms");
-        let lost = CLASSES.map(|(class, _)| {
+        let lost = CLASSES.map(|class| {
             let one = of(&outage_world::lender(class, letter));
             one.accepted.saturating_sub(one.came.len() as u64)
         });
@@ -202,7 +185,7 @@ fn judge_fleet<'d>(
     outages: u64,
     of: impl Fn(&str) -> &'d Delivered,
 ) {
-    let [ls, nm, lt] = CLASSES.map(|(class, _)| InOutages::of(of(class), outages));
+    let [ls, nm, lt] = CLASSES.map(|class| InOutages::of(of(class), outages));
     verdict.at_most(&format!("{key}_ls_later_p99"), p99(ls.later.clone()), ms(ALARM), "ms");
     let early = ms(DETECTION + ALARM);
     verdict.at_most(&format!("{key}_ls_early_p99"), p99(ls.early.clone()), early, "ms");
@@ -214,7 +197,7 @@ fn judge_fleet<'d>(
     let inverted = over(&ls, &nm).max(over(&nm, &lt));
     verdict.at_most(&format!("{key}_inverted"), inverted, ms(RTT), "ms");
     let sum = |count: fn(&Delivered) -> u64| {
-        CLASSES.iter().map(|(class, _)| count(of(class))).sum::<u64>() as f64
+        CLASSES.iter().map(|class| count(of(class))).sum::<u64>() as f64
     };
     let lost = sum(|one| one.accepted.saturating_sub(one.came.len() as u64));
     verdict.at_most(&format!("{key}_lost"), lost, 0.0, "records");
@@ -263,7 +246,7 @@ mod tests {
 
     #[test]
     fn every_party_has_a_source_of_each_class_and_fails_at_the_same_times() {
-        for failure in [Failure::Stalled, Failure::Refused] {
+        for failure in Failure::ALL {
             let (world, _keys) =
                 outage_world::world(failure, (3, 1), Path::new("tidegate")).unwrap();
             let sources = LOADS.len() * CLASSES.len() * (Party::ALL.len() + 1);

@@ -7,16 +7,11 @@ mod verdict;
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
-use self::verdict::Outcomes;
-use super::contestants::{self, Contestant, Destination, NodeRig};
 use clap::Args;
 
+use super::contestants::{self, Contestant, Destination};
 use crate::load::{Book, Payload, Publish, Stream};
-use crate::net;
 use crate::net::namespace::{Limit, Link, Side};
-use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
 use crate::report::Findings;
@@ -32,28 +27,21 @@ pub(crate) struct Options {
     /// Runs of each, in turn; figures are medians
     #[arg(long, default_value_t = 1)]
     pub(crate) runs: u32,
-    /// Only this contestant (may be given again): tidegate, tidegate-native, mosquitto-bridge,
-    /// mosquitto-forwarder, nats-leaf, nats-stream, zenoh
-    #[arg(long, value_parser = |name: &str| contestants::named(contestants(), name))]
+    /// Only this contestant (may be given again)
+    #[arg(long, value_parser = contestants::one_of(contestants))]
     pub(crate) only: Vec<Contestant>,
 }
 
 /// Who can take part.
 pub(crate) fn contestants() -> Vec<Contestant> {
-    let node = |name, scheduler| {
-        let to = Destination::RabbitMq;
-        Contestant::Tidegate(NodeRig { name, scheduler, has_log: false, to, streams: STREAMS })
-    };
-    vec![
-        node(OURS, "tidegate"),
+    let node = |name, tables: &str| contestants::node(name, Destination::RabbitMq, tables);
+    let mut all = vec![
+        node(OURS, STREAMS),
         // One queue for everything: what the order of service alone brings.
-        node("tidegate-native", "native"),
-        Contestant::MosquittoBridge,
-        Contestant::MosquittoForwarder,
-        Contestant::NatsLeaf,
-        Contestant::NatsStream,
-        Contestant::Zenoh,
-    ]
+        node("tidegate-native", &format!("scheduler = \"native\"\n{STREAMS}")),
+    ];
+    all.extend(contestants::rivals("hol"));
+    all
 }
 
 /// The contestant that the target is about.
@@ -86,25 +74,15 @@ struct Outcome {
 /// missing is left out and says so.
 pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let _awake = Spinners::start()?;
-    let mut skipped = Vec::new();
-    let mut outcomes = Outcomes::new();
     let runs = options.runs.max(1);
     let contestants = if options.only.is_empty() { contestants() } else { options.only.clone() };
     let progress = Progress::new("hol", contestants.len() * runs as usize);
     let expected = Duration::from_secs((options.seconds + options.seconds / 2).into());
-    for run in 1..=runs {
-        for contestant in &contestants {
-            let name = contestant.name();
-            progress.step(&format!("{name}, run {run} of {runs}"), Some(expected));
-            match run_one(contestant, &options).await {
-                Ok(outcome) => outcomes.entry(name).or_default().push(outcome),
-                Err(error) => skipped.push(net::skipped(name, error)?),
-            }
-        }
-    }
+    let one = async |contestant: &Contestant| run_one(contestant, &options).await;
+    let (outcomes, skipped) =
+        contestants::in_turns(&progress, &contestants, (runs, expected), one).await?;
     drop(progress);
-    skipped.dedup();
-    let mut found = verdict::findings(&contestants, &outcomes);
+    let mut found = verdict::findings(contestants.into_iter().zip(outcomes).collect());
     found.lines.splice(0..0, skipped);
     Ok(found)
 }
@@ -112,17 +90,11 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
 async fn run_one(contestant: &Contestant, options: &Options) -> anyhow::Result<Outcome> {
     let link = Link::new()?;
     link.limit(Side::Edge, Limit::TWO_MEGABIT)?;
-    let scratch = Scratch::new()?;
-    let mut rig = contestant.start(&link, &scratch).await?;
     let Options { seconds, drain, .. } = *options;
     let streams = vec![stream(ALARM, 5.0, true), stream(BULK, 20.0, false)];
     let job = Publish { streams, seconds, patience: drain, ..Publish::default() };
-    let mut publisher = rig.entrance.publish(&link, job)?;
-    let load = Duration::from_secs(seconds.into());
-    let until = Instant::now() + load + Duration::from_secs(drain.into());
-    let mut book = Book::new(load);
-    book.follow(&mut publisher, rig.consumer.as_mut(), until).await?;
-    drop(rig);
+    let times = [seconds, drain].map(|time| Duration::from_secs(time.into()));
+    let (book, ..) = contestant.carry(&link, job, times.into(), async |_| Ok(())).await?;
     let bits = Limit::TWO_MEGABIT.bits_per_second as f64;
-    Ok(Outcome { book, link_bytes: bits / 8.0 * load.as_secs_f64() })
+    Ok(Outcome { book, link_bytes: bits / 8.0 * times[0].as_secs_f64() })
 }

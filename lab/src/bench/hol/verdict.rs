@@ -1,6 +1,5 @@
 //! What the runs of all contestants say: figures, plots, the target, and what is broken.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{ALARM, BULK, Contestant, OURS, Outcome};
@@ -11,38 +10,35 @@ use crate::report::{Figure, Findings, Plot, Target, figure};
 const P99_MAX: f64 = 250.0;
 const PART_MAX: f64 = 1.0 / 8.0;
 
-/// All runs, by contestant.
-pub(super) type Outcomes = BTreeMap<&'static str, Vec<Outcome>>;
+/// A contestant and its runs.
+pub(super) type Runs = (Contestant, Vec<Outcome>);
 
-/// Everything that is printed and kept.
-pub(super) fn findings(contestants: &[Contestant], outcomes: &Outcomes) -> Findings {
-    let took_part: Vec<&Contestant> =
-        contestants.iter().filter(|one| outcomes.contains_key(one.name())).collect();
+/// Everything that is printed and kept; who has no run did not take part.
+pub(super) fn findings(mut all: Vec<Runs>) -> Findings {
+    all.retain(|(_, runs)| !runs.is_empty());
     let mut found = Findings::default();
     found.lines.push(format!(
         "{:<20}{:>11}{:>11}{:>11}{:>11}{:>12}{:>12}{:>9}",
         "median of the runs", "alarm p50", "alarm p99", "alarms", "lost", "bulk", "lost", "goodput"
     ));
-    found.lines.extend(took_part.iter().map(|one| row(one.name(), &outcomes[one.name()])));
-    for contestant in &took_part {
-        let name = contestant.name();
-        for outcome in &outcomes[name] {
+    found.lines.extend(all.iter().map(|(one, runs)| row(&one.name, runs)));
+    for (Contestant { name, .. }, runs) in &all {
+        for outcome in runs {
             found.lines.push(format!("{name}: slowest alarms:{}", slowest(outcome)));
             found.lines.extend(windows(outcome).map(|line| format!("{name}: {line}")));
         }
     }
-    let (line, beside_rivals) = target(&took_part, outcomes).unzip();
+    let (line, beside_rivals) = target(&all).unzip();
     found.lines.extend(line);
-    for contestant in &took_part {
-        let name = contestant.name();
-        found.figures.extend(figures(name, &outcomes[name]));
+    for (contestant, runs) in &all {
+        found.figures.extend(figures(&contestant.name, runs));
         found.versions.extend(contestant.versions());
-        if !contestant.is_rival() {
-            found.broken.extend(broken(name, &outcomes[name]));
+        if contestant.is_ours {
+            found.broken.extend(broken(&contestant.name, runs));
         }
     }
     found.figures.extend(beside_rivals.into_iter().flatten());
-    found.plots = plots(&took_part, outcomes);
+    found.plots = plots(&all);
     found
 }
 
@@ -65,22 +61,19 @@ fn broken(name: &str, outcomes: &[Outcome]) -> Vec<String> {
 }
 
 /// The best rival that loses nothing in any run, and how Tidegate stands beside it.
-fn target(took_part: &[&Contestant], outcomes: &Outcomes) -> Option<(String, [Figure; 2])> {
-    let p99 = |one: &Contestant| median(&outcomes[one.name()], &|run| ms(&alarm(run), 0.99));
-    let keeps_all = |one: &&Contestant| {
-        outcomes[one.name()].iter().all(|outcome| outcome.book.account("").lost == 0)
-    };
-    let rivals = took_part.iter().copied().filter(|one| one.is_rival()).filter(keeps_all);
-    let best = rivals.min_by(|a, b| p99(a).total_cmp(&p99(b)));
-    let ours = took_part.iter().copied().find(|one| one.name() == OURS);
-    let (best, ours) = (best?, ours?);
+fn target(all: &[Runs]) -> Option<(String, [Figure; 2])> {
+    let p99 = |(_, runs): &Runs| median(runs, &|run| ms(&alarm(run), 0.99));
+    let keeps_all = |(_, runs): &&Runs| runs.iter().all(|run| run.book.account("").lost == 0);
+    let rivals = all.iter().filter(|(one, _)| !one.is_ours).filter(keeps_all);
+    let best = rivals.min_by(|a, b| p99(a).total_cmp(&p99(b)))?;
+    let ours = all.iter().find(|(one, _)| one.name == OURS)?;
     let (best_p99, p99) = (p99(best), p99(ours));
     let part = p99 / best_p99;
     let verdict = if p99 <= P99_MAX && part <= PART_MAX { "kept" } else { "MISSED" };
     let line = format!(
         "target {verdict}: alarm p99 {p99:.0} ms (at most {P99_MAX:.0}), {part:.4} of {}'s \
          {best_p99:.0} ms (at most {PART_MAX}), the best rival that loses nothing",
-        best.name()
+        best.0.name
     );
     let part = figure("hol_alarm_p99_of_best_rival", part, "1");
     let part = Figure { target: Some(Target::AtMost(PART_MAX)), ..part };
@@ -157,16 +150,16 @@ fn goodput(outcome: &Outcome) -> f64 {
 }
 
 /// Latency of alarms: all of them as a distribution, and over time.
-fn plots(took_part: &[&Contestant], outcomes: &Outcomes) -> Vec<Plot> {
+fn plots<'r>(all: &'r [Runs]) -> Vec<Plot> {
     let none = Tally::default();
-    let of = |one: &&Contestant| {
-        let (mut all, runs) = (Tally::default(), &outcomes[one.name()]);
-        runs.iter().for_each(|run| all.add_latencies(&alarm(run)));
+    let of = |(one, runs): &'r Runs| {
+        let mut sum = Tally::default();
+        runs.iter().for_each(|run| sum.add_latencies(&alarm(run)));
         let last = runs.last().map(|run| (run.book.tally(ALARM.0), run.book.began_ns()));
         let (last, began_ns) = last.unwrap_or_default();
-        (one.name(), all, last.unwrap_or(&none), began_ns)
+        (&*one.name, sum, last.unwrap_or(&none), began_ns)
     };
-    let all: Vec<_> = took_part.iter().map(of).collect();
+    let all: Vec<_> = all.iter().map(of).collect();
     let title = "Alarms through 2 Mbit/s at 160 % load";
     load::plots([title.into(), format!("{title}, last run")], "alarm", &all)
 }
@@ -186,6 +179,7 @@ fn median(outcomes: &[Outcome], value: &dyn Fn(&Outcome) -> f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::hol::contestants;
     use crate::load::{Acked, Book};
 
     /// An outcome of one alarm that came so late, of two that were accepted where one is lost.
@@ -204,6 +198,11 @@ mod tests {
         Outcome { book, link_bytes: 2000.0 }
     }
 
+    fn found(runs: Vec<(&str, Vec<Outcome>)>) -> Findings {
+        let of = |name| contestants().into_iter().find(|one| one.name == name).unwrap();
+        findings(runs.into_iter().map(|(name, runs)| (of(name), runs)).collect())
+    }
+
     fn has(figures: &[Figure], line: &str) {
         let is_there = figures.iter().any(|figure| figure.to_string() == line);
         assert!(is_there, "{line} is not in {figures:#?}");
@@ -220,14 +219,12 @@ mod tests {
 
     #[test]
     fn the_best_rival_is_one_that_loses_nothing() {
-        let outcomes: Outcomes = [
+        let found = found(vec![
             ("tidegate", vec![outcome(20_000, false)]),
             ("mosquitto-bridge", vec![outcome(9_000_000, false)]),
             ("mosquitto-forwarder", vec![outcome(400_000, false)]),
             ("nats-leaf", vec![outcome(1_000, false), outcome(1_000, true)]),
-        ]
-        .into();
-        let found = findings(&super::super::contestants(), &outcomes);
+        ]);
         assert_eq!(found.broken, [""; 0], "a rival's loss is a finding");
         has(&found.figures, "FIGURE hol_alarm_p99_of_best_rival 0.05 1");
         assert!(found.lines.iter().any(|line| line.starts_with("target kept: alarm p99 20 ms")));
@@ -236,8 +233,7 @@ mod tests {
 
     #[test]
     fn a_record_that_our_node_lost_breaks_the_run() {
-        let outcomes: Outcomes = [("tidegate", vec![outcome(1, false), outcome(1, true)])].into();
-        let found = findings(&super::super::contestants(), &outcomes);
+        let found = found(vec![("tidegate", vec![outcome(1, false), outcome(1, true)])]);
         assert_eq!(found.broken.len(), 1);
         assert!(found.broken[0].starts_with("tidegate, run 2: 1 accepted"), "{:?}", found.broken);
     }

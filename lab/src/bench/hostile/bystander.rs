@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, StreamOwned};
+use rustls::ClientConfig;
 
 use super::speak::{Hello, Peer, publish, subscribe};
 use super::victim::{USERS, user};
+use crate::bench::ingest::idle::log_in;
 
 /// What an answer may take at most; beyond it the client was shut out.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -175,18 +175,10 @@ impl Client {
     }
 
     fn tls_login(&self, user: Option<&str>) -> io::Result<()> {
-        let tcp = TcpStream::connect_timeout(&self.to, PATIENCE)?;
-        tcp.set_read_timeout(Some(PATIENCE))?;
-        let host = ServerName::from(self.to.ip());
         let trust = self.trust.clone().ok_or(io::ErrorKind::InvalidInput)?;
-        let connection = ClientConnection::new(trust, host).map_err(io::Error::other)?;
-        let mut stream = StreamOwned::new(connection, tcp);
         let id = format!("new-{}", self.number);
         let user = user.map(|name| (name, name));
-        stream.write_all(&Hello { id: &id, user, ..Hello::default() }.packet())?;
-        let mut answer = [0; 4];
-        stream.read_exact(&mut answer)?;
-        match answer[3] {
+        match log_in(self.to, trust, &Hello { id: &id, user, ..Hello::default() }.packet())?.1 {
             0 => Ok(()),
             code => Err(io::Error::other(format!("CONNACK {code:#04x}"))),
         }

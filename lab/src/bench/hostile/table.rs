@@ -179,6 +179,7 @@ impl Row {
                 miss(format!("{what}: {there} of {owed}"));
             }
         }
+        verdict.figure(&format!("{name}_ended"), (!self.lives).into(), "processes");
         verdict.figure(&format!("{name}_resident"), self.peak, "MiB");
         verdict.figure(&format!("{name}_served"), worst, "ms");
         let ratio = worst / self.quiet.quantile(part);

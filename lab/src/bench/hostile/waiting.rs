@@ -1,15 +1,12 @@
 //! Attacks on what others wait for, and on their sessions.
 
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
-use std::sync::Arc;
+use std::io::{self, Read};
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
-
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use super::Scene;
 use super::speak::{Hello, Peer, publish, refusals, subscribe};
+use crate::bench::ingest::idle::log_in;
 
 /// Six clients with 10,000 shared groups each on one topic, who leave one by one.
 pub(super) fn share_groups(scene: &Scene) -> io::Result<()> {
@@ -36,31 +33,17 @@ pub(super) fn wrong_passwords(scene: &Scene) -> io::Result<()> {
     paced(scene, 113, |number| {
         let trust = trust.clone();
         std::thread::spawn(move || {
-            let begin = Instant::now();
             let name = format!("wrong-{number}");
             let hello = Hello { id: &name, user: Some(("user-0", &name)), ..Hello::default() };
-            let code = over_tls(to, &trust, &hello.packet());
-            (code.ok(), begin.elapsed())
+            log_in(to, trust, &hello.packet()).map(|(_, code)| code).ok()
         })
     })?
     .into_iter()
     .try_for_each(|thread| {
-        let (code, _) = thread.join().expect("it does not panic");
+        let code = thread.join().expect("it does not panic");
         scene.refused(code.map_or("closed".into(), |code| format!("CONNACK {code:#04x}")));
         Ok(())
     })
-}
-
-fn over_tls(to: std::net::SocketAddr, trust: &Arc<ClientConfig>, hello: &[u8]) -> io::Result<u8> {
-    let tcp = TcpStream::connect_timeout(&to, Duration::from_secs(10))?;
-    tcp.set_read_timeout(Some(Duration::from_secs(10)))?;
-    let host = ServerName::from(to.ip());
-    let connection = ClientConnection::new(trust.clone(), host).map_err(io::Error::other)?;
-    let mut stream = StreamOwned::new(connection, tcp);
-    stream.write_all(hello)?;
-    let mut answer = [0; 4];
-    stream.read_exact(&mut answer)?;
-    Ok(answer[3])
 }
 
 /// Does something so many times a second for the length of the attack.

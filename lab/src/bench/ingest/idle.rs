@@ -1,14 +1,15 @@
 //! What a connection costs that says nothing: resident memory of the process, with TLS and without.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_testbed::free_address;
 
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::Options;
@@ -16,6 +17,9 @@ use super::server::{self, Contestant, Work};
 use crate::load::raw;
 use crate::net::scratch::Scratch;
 use crate::rig::{self, server::Server};
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Resident memory of a process, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -64,15 +68,24 @@ pub(super) fn over_tls(contestant: Contestant, options: &Options) -> io::Result<
     let (sink, tidegate) = (free_address(), &options.tidegate);
     let server = server::start(contestant, Work::Discard, sink, tidegate, Some(&keys))?;
     hold(&server, options.connections, |name| {
-        let tcp = TcpStream::connect(server.address)?;
-        let host = ServerName::from(server.address.ip());
-        let connection = ClientConnection::new(trust.clone(), host).map_err(io::Error::other)?;
-        let mut stream = StreamOwned::new(connection, tcp);
-        stream.write_all(&raw::connect_packet(name))?;
-        let mut answer = [0; 4];
-        stream.read_exact(&mut answer)?;
-        Ok(stream)
+        Ok(log_in(server.address, trust.clone(), &raw::connect_packet(name))?.0)
     })
+}
+
+/// Connects with TLS and says a CONNECT; the answer is the connection and the code of its CONNACK.
+pub(in crate::bench) fn log_in(
+    to: SocketAddr,
+    trust: Arc<ClientConfig>,
+    hello: &[u8],
+) -> io::Result<(StreamOwned<ClientConnection, TcpStream>, u8)> {
+    let tcp = TcpStream::connect_timeout(&to, PATIENCE)?;
+    tcp.set_read_timeout(Some(PATIENCE))?;
+    let connection = ClientConnection::new(trust, to.ip().into()).map_err(io::Error::other)?;
+    let mut stream = StreamOwned::new(connection, tcp);
+    stream.write_all(hello)?;
+    let mut answer = [0; 4];
+    stream.read_exact(&mut answer)?;
+    Ok((stream, answer[3]))
 }
 
 fn hold<S>(

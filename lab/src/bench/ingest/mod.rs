@@ -19,7 +19,7 @@ use self::idle::Held;
 use self::server::{Contestant, Work};
 use super::median;
 use crate::load::raw;
-use crate::load::subscriber::{Subscriber, until_quiet};
+use crate::load::subscriber::{QUIET, Subscriber, until_quiet};
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
 use crate::report::{Findings, figure};
@@ -131,7 +131,7 @@ fn measure(
     let sent = each * PUBLISHERS;
     let arrived = match (work, &subscriber) {
         (Work::Discard, _) => sent,
-        (Work::Forward, None) => until_quiet(&sink.count, sent),
+        (Work::Forward, None) => until_quiet(&sink.count, sent, QUIET),
         (Work::Forward, Some(subscriber)) => subscriber.wait_for(sent),
     };
     let cpu = server.cpu()? - before;

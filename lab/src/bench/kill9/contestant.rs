@@ -11,7 +11,8 @@ use crate::net::namespace::{Link, Side};
 use crate::net::process::{Process, Quiet};
 use crate::net::scratch::Scratch;
 use crate::rig::versions::Program;
-use crate::rig::{self, CONNECT, brokers};
+use crate::rig::{self, brokers};
+use crate::world::{self, Broker};
 
 tidegate_types::named! {
     /// A program at the edge that promises to keep what it acknowledges.
@@ -64,21 +65,26 @@ impl Contestant {
         self != Contestant::Nats
     }
 
+    /// The broker in the cloud.
+    fn cloud(self) -> Option<world::Process> {
+        match self {
+            Contestant::Tidegate => Some(rig::rabbitmq()),
+            Contestant::Mosquitto => {
+                let settings = format!("{KEEPS}persistence_file cloud.db\n");
+                Some(rig::broker(Side::Cloud, Broker::Mosquitto, &settings))
+            }
+            Contestant::Nats => None,
+        }
+    }
+
     /// Starts the broker in the cloud, and waits until it serves.
     pub(super) async fn start_cloud(
         self,
         link: &Link,
         scratch: &Scratch,
     ) -> anyhow::Result<Option<Quiet>> {
-        let broker = match self {
-            Contestant::Tidegate => brokers::rabbitmq(link, scratch).await?,
-            Contestant::Mosquitto => {
-                let text = mosquitto(Side::Cloud, scratch)?;
-                brokers::mosquitto(link, Side::Cloud, scratch, &text).await?
-            }
-            Contestant::Nats => return Ok(None),
-        };
-        Ok(Some(broker.quietly()))
+        let Some(broker) = self.cloud() else { return Ok(None) };
+        Ok(Some(rig::raise(link, scratch, &broker).await?.quietly()))
     }
 
     /// Kills it as it stands.
@@ -92,52 +98,30 @@ impl Contestant {
 
     /// Starts the contestant, and waits until it takes publishes.
     pub(super) async fn start(self, link: &Link, scratch: &Scratch) -> anyhow::Result<Process> {
-        match self {
-            Contestant::Tidegate => {
-                let folder = scratch.path().join("log");
-                // The next life waits until the kernel has taken the lock from the last one.
-                let log = format!("[log]\ndirectory = \"{}\"\nstandby = true\n", folder.display());
-                let mut node = rig::start_tidegate(link, scratch, "tidegate", &log)?;
-                node.says("ready", CONNECT).await?;
-                Ok(node)
-            }
+        // The next life of a node waits until the kernel has taken the lock from the last one.
+        let log = "[log]\ndirectory = \"log\"\nstandby = true\n";
+        let process = match self {
+            Contestant::Tidegate => rig::node(rig::TO_RABBITMQ, log, "ready"),
             Contestant::Mosquitto => {
-                let cloud = Side::Cloud.address();
                 let bridge = format!(
-                    "{}connection cloud\naddress {cloud}:{}\ntopic # out 1\ncleansession false\n\
-                     bridge_protocol_version mqttv50\nnotifications false\nrestart_timeout 1\n",
-                    mosquitto(Side::Edge, scratch)?,
-                    brokers::MQTT_PORT
+                    "{KEEPS}persistence_file edge.db\nconnection cloud\naddress {{cloud}}\ntopic # out 1\ncleansession false\n\
+                     bridge_protocol_version mqttv50\nnotifications false\nrestart_timeout 1\n"
                 );
-                Ok(brokers::mosquitto(link, Side::Edge, scratch, &bridge).await?)
+                rig::broker(Side::Edge, Broker::Mosquitto, &bridge)
             }
-            Contestant::Nats => {
-                let folder = scratch.path().join("jetstream");
-                let text = format!(
-                    "server_name: edge\nlisten: \"127.0.0.1:4222\"\n\
-                     jetstream {{ store_dir: \"{}\" }}\n\
-                     mqtt {{ listen: \"{}\", max_ack_pending: 1000 }}\n",
-                    folder.display(),
-                    rig::edge_listener()
-                );
-                Ok(brokers::nats(link, Side::Edge, scratch, &text).await?)
-            }
-        }
+            Contestant::Nats => rig::broker(
+                Side::Edge,
+                Broker::Nats,
+                "server_name: edge\njetstream { store_dir: \"jetstream\" }\n\
+                 mqtt { listen: \"{edge}:1883\", max_ack_pending: 1000 }\n",
+            ),
+        };
+        rig::raise(link, scratch, &process).await
     }
 }
 
 /// A Mosquitto that keeps what it has as well as it can: after every change (`autosave_on_changes`) it
 /// writes all of its database and does not keep up. Its bridge says "receive maximum 0", a protocol error,
 /// where its own messages in flight are unlimited: so they are many.
-fn mosquitto(side: Side, scratch: &Scratch) -> anyhow::Result<String> {
-    let folder = scratch.path().join(format!("{side:?}"));
-    std::fs::create_dir_all(&folder)?;
-    Ok(format!(
-        "listener {} {}\nallow_anonymous true\nuser root\nmax_queued_messages 0\n\
-         max_inflight_messages 1000\npersistence true\npersistence_location {}/\n\
-         autosave_interval 1\n",
-        brokers::MQTT_PORT,
-        side.address(),
-        folder.display()
-    ))
-}
+const KEEPS: &str = "user root\nmax_queued_messages 0\nmax_inflight_messages 1000\n\
+                     persistence true\nautosave_interval 1\n";

@@ -13,7 +13,8 @@ use crate::net::process::Process;
 use crate::net::run;
 use crate::net::scratch::Scratch;
 use crate::net::stage::Stage;
-use crate::rig::{self, CONNECT, tidegate_program};
+use crate::rig::{self, CONNECT};
+use crate::world;
 
 /// Where the far end receives.
 const PORT: u16 = 7100;
@@ -146,10 +147,9 @@ pub(super) fn prepare(stage: &Stage) -> anyhow::Result<()> {
 
 /// Both nodes, joined by a link on all paths.
 async fn nodes(stage: &Stage, scratch: &Scratch, load: &Load) -> anyhow::Result<Vec<Process>> {
-    let program = tidegate_program()?;
     let target = stage.wire(PATHS[0])?.addresses()[1].to_string();
     let keys = scratch.path().join("keys");
-    rig::keys(&program, &keys, &[("hq", Some(&target)), ("edge", None)])?;
+    rig::keys(&rig::tidegate_program()?, &keys, &[("hq", Some(&target)), ("edge", None)])?;
     let keys = keys.display();
     let window = load.buffer.map_or_else(String::new, |bytes| format!(", window = \"{bytes}B\""));
     let files = |name: &str| {
@@ -176,12 +176,9 @@ async fn nodes(stage: &Stage, scratch: &Scratch, load: &Load) -> anyhow::Result<
     );
     let mut nodes = Vec::new();
     for (host, text) in [("cloud", far), ("edge", edge)] {
-        let file = scratch.file(&format!("{host}.toml"), &text)?;
-        let mut command = stage.host(host)?.command(&program);
-        command.args(["run", "-c"]).arg(file);
-        let mut node = Process::start(host, command)?;
-        node.says("output is up", CONNECT).await?;
-        nodes.push(node);
+        let (name, host, tidegate) = (host.into(), host.into(), Some(text));
+        let node = world::Process { name, host, tidegate, ..world::Process::default() };
+        nodes.push(rig::process::raise(&node, stage, scratch).await?);
     }
     Ok(nodes)
 }

@@ -22,17 +22,16 @@ use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::net::stage::Stage;
 use crate::report::{Figure, Findings, figure};
-use crate::sim::mean;
+use crate::sim::{mean, scene};
 use crate::world::World;
 
 pub(crate) use contestants::Contestant;
 
+use self::scene::{HEAVY, LIGHT, NONE};
 use contestants::Rig;
 
 /// The paths, the fastest last.
 const PATHS: [&str; 3] = ["a", "b", "c"];
-/// Megabits, milliseconds one way, and bytes of the queue of each.
-const WAYS: [(u64, u64, u64); 3] = [(40, 70, 500), (40, 90, 500), (80, 130, 1000)];
 const STREAMS: u32 = 64;
 const MOST: u32 = 64_000;
 /// Goodput that a start is timed to, in Mbit/s.
@@ -83,10 +82,6 @@ struct Load {
     /// Whether the first path dies after a third of the time, and returns after two.
     dies: bool,
 }
-
-const NONE: [f64; 3] = [0.0; 3];
-const LIGHT: [f64; 3] = [0.01, 0.01, 0.005];
-const HEAVY: [f64; 3] = [0.1, 0.1, 0.05];
 
 impl Scenario {
     /// As in the names of figures.
@@ -186,7 +181,7 @@ pub(crate) async fn run(scenario: Scenario, options: Options) -> anyhow::Result<
 fn world(load: &Load) -> anyhow::Result<World> {
     let mut text = "name = \"paths\"\nhosts = [\"edge\", \"cloud\"]\nseed = 7\n".to_owned();
     for (place, name) in PATHS.iter().enumerate() {
-        let ((megabits, delay, queue), loss) = (WAYS[place], load.loss[place]);
+        let ((megabits, delay, queue), loss) = (scene::PATHS[place], load.loss[place]);
         let way =
             format!("rate = \"{megabits}mbit\", delay = \"{delay}ms\", queue = \"{queue}KB\"");
         text += &format!(

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use clap::Args;
-use tokio::time::Instant;
 
-use super::contestants::{Contestant, Destination, NodeRig};
+use super::contestants::{self, Destination};
 use crate::load;
 use crate::load::sets::{self, Set};
 use crate::load::{Account, Arrivals, Book, Payload, Publish, Stream};
@@ -86,25 +85,18 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let groups: Vec<String> = streams.iter().map(|stream| stream.name.clone()).collect();
     let progress = Progress::new("load", 2);
     progress.step("starting", Some(Duration::from_secs(10)));
-    let node = NodeRig {
-        name: "tidegate",
-        scheduler: "tidegate",
-        has_log: false,
-        to: options.to,
-        streams: STREAMS,
-    };
-    let contestant = Contestant::Tidegate(node);
-    let mut rig = contestant.start(&link, &scratch).await?;
-    let load = Duration::from_secs(options.seconds.into());
-    progress.step("under load", Some(load));
+    let contestant = contestants::node("tidegate", options.to, STREAMS);
     let Options { seconds, drain, seed, .. } = options;
+    let load = Duration::from_secs(seconds.into());
     let job = Publish { streams, seconds, patience: drain, seed, ..Publish::default() };
-    let mut publisher = rig.entrance.publish(&link, job)?;
     // Its connections take their time; the load begins when all stand.
     let connecting = Duration::from_millis(5) * options.publishers;
-    let until = Instant::now() + connecting + load + Duration::from_secs(drain.into());
-    let mut book = Book::new(load);
-    book.follow(&mut publisher, rig.consumer.as_mut(), until).await?;
+    let times = (load, connecting + Duration::from_secs(drain.into()));
+    let begun = async |_: &[_]| {
+        progress.step("under load", Some(load));
+        Ok(())
+    };
+    let (book, ..) = contestant.carry(&link, job, times, begun).await?;
     drop(progress);
     let mut found = findings(&book, &groups, load);
     found.lines.splice(0..0, lines);

@@ -1,10 +1,10 @@
-//! Publishers and subscribers of the benchmark, each with threads of its own.
+//! Publishers of the benchmark, each with a thread of its own.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -12,81 +12,12 @@ use crate::load::raw::{self, Splitter};
 
 /// Publishes that wait for their PUBACK.
 const WINDOW: usize = 1000;
-/// How often it is looked whether all has come.
-const POLL: Duration = Duration::from_millis(10);
 /// Longest wait for answers after the last publish.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// MQTT 5: use another server.
 const ELSEWHERE: u8 = 0x9C;
 /// MQTT 5: the property that names it.
 const SERVER_REFERENCE: u8 = 0x1C;
-
-/// A record that came to a subscriber.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Arrival {
-    pub(super) publisher: u64,
-    pub(super) number: u64,
-    pub(super) at: Duration,
-}
-
-/// Who subscribes with QoS 1, and writes down what comes.
-pub(super) struct Subscriber {
-    book: Arc<Mutex<Vec<Arrival>>>,
-    stream: TcpStream,
-    thread: JoinHandle<()>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Subscriber {
-    pub(super) fn start(address: SocketAddr, topic: &str, origin: Instant) -> io::Result<Self> {
-        let mut stream = raw::log_in(address, &format!("sees {topic}"))?;
-        stream.set_read_timeout(None)?;
-        stream.write_all(&raw::subscribe_packet(topic, 1))?;
-        let mut suback = [0; 5];
-        stream.read_exact(&mut suback)?;
-        let book = Arc::<Mutex<Vec<Arrival>>>::default();
-        let (own, reading) = (book.clone(), stream.try_clone()?);
-        let thread = thread::spawn(move || {
-            // It ends with its connection.
-            let _ = see(reading, origin, &own);
-        });
-        Ok(Subscriber { book, stream, thread })
-    }
-
-    /// What came, when `count` have come or nothing comes for `patience`.
-    pub(super) fn finish(self, count: u64, patience: Duration) -> Vec<Arrival> {
-        let (mut last, mut since) = (0, Instant::now());
-        while last < count as usize && since.elapsed() < patience {
-            thread::sleep(POLL);
-            let now = lock(&self.book).len();
-            if now > last {
-                (last, since) = (now, Instant::now());
-            }
-        }
-        // What comes twice comes soon.
-        thread::sleep(POLL * 20);
-        let _ = self.stream.shutdown(Shutdown::Both);
-        let _ = self.thread.join();
-        std::mem::take(&mut *lock(&self.book))
-    }
-}
-
-fn see(stream: TcpStream, origin: Instant, book: &Mutex<Vec<Arrival>>) -> io::Result<()> {
-    raw::hear(stream, |first, body, answers| {
-        let at = origin.elapsed();
-        let payload = raw::payload(first, body, false, answers).unwrap_or_default();
-        let number = |place: usize| {
-            let bytes = payload.get(place..place + 8)?.try_into().ok()?;
-            Some(u64::from_be_bytes(bytes))
-        };
-        if let (Some(publisher), Some(number)) = (number(0), number(8)) {
-            lock(book).push(Arrival { publisher, number, at });
-        }
-    })
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Version {

@@ -18,8 +18,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use tidegate_testbed::free_address;
 
-use self::client::{Arrival, Publisher, Subscriber, Version};
+use self::client::{Publisher, Version};
 use super::median;
+use crate::load::subscriber::{Seen, Subscriber};
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
@@ -71,7 +72,9 @@ pub(crate) fn run(options: &Options, tidegate: &Path) -> io::Result<Findings> {
     let origin = Instant::now();
     let subscribers: Vec<Subscriber> = SUBSCRIBERS
         .into_iter()
-        .map(|(node, topic)| Subscriber::start(addresses[node], topic, origin))
+        .map(|(node, topic)| {
+            Subscriber::to(addresses[node], &format!("sees {topic}"), topic, 1, origin)
+        })
         .collect::<io::Result<_>>()?;
     let pause = Duration::from_secs_f64(2.0 / f64::from(options.per_second.max(2)));
     let publishers: Vec<Publisher> = [Version::Old, Version::New]
@@ -104,7 +107,7 @@ pub(crate) fn run(options: &Options, tidegate: &Path) -> io::Result<Findings> {
         counts.push(sent);
     }
     let all: u64 = counts.iter().sum();
-    let books: Vec<Vec<Arrival>> =
+    let books: Vec<Vec<Seen>> =
         subscribers.into_iter().map(|subscriber| subscriber.finish(all, DRAIN)).collect();
     drop(servers);
     Ok(report(options, &counts, &books, &moves, followed))
@@ -144,18 +147,19 @@ struct Score {
 }
 
 /// `counts` has how many each publisher has sent.
-fn score(counts: &[u64], book: &[Arrival]) -> Score {
+fn score(counts: &[u64], book: &[Seen]) -> Score {
     let mut score = Score::default();
     for (publisher, count) in counts.iter().enumerate() {
         let mut seen: BTreeMap<u64, u64> = BTreeMap::new();
         let mut last = 0;
-        for arrival in book.iter().filter(|arrival| arrival.publisher == publisher as u64) {
-            let times = seen.entry(arrival.number).or_default();
+        let own = book.iter().filter(|seen| seen.numbers[0] == publisher as u64);
+        for number in own.map(|seen| seen.numbers[1]) {
+            let times = seen.entry(number).or_default();
             *times += 1;
-            if *times == 1 && arrival.number < last {
+            if *times == 1 && number < last {
                 score.disordered += 1;
             }
-            last = last.max(arrival.number);
+            last = last.max(number);
         }
         score.repeated += seen.values().map(|times| times - 1).sum::<u64>();
         score.lost += (1..=*count).filter(|number| !seen.contains_key(number)).count() as u64;
@@ -164,15 +168,16 @@ fn score(counts: &[u64], book: &[Arrival]) -> Score {
 }
 
 /// The longest time without an arrival, of those that end within `from..to`.
-fn pause(book: &[Arrival], from: Duration, to: Duration) -> f64 {
-    let gaps = book.windows(2).filter(|pair| (from..to).contains(&pair[1].at));
-    gaps.map(|pair| (pair[1].at - pair[0].at).as_secs_f64() * 1e3).fold(0.0, f64::max)
+fn pause(book: &[Seen], from: Duration, to: Duration) -> f64 {
+    let at = |seen: &Seen| Duration::from_nanos(seen.at_ns);
+    let gaps = book.windows(2).filter(|pair| (from..to).contains(&at(&pair[1])));
+    gaps.map(|pair| (at(&pair[1]) - at(&pair[0])).as_secs_f64() * 1e3).fold(0.0, f64::max)
 }
 
 fn report(
     options: &Options,
     counts: &[u64],
-    books: &[Vec<Arrival>],
+    books: &[Vec<Seen>],
     moves: &[(Duration, Duration)],
     followed: u64,
 ) -> Findings {
@@ -230,14 +235,11 @@ fn report(
 mod tests {
     use super::*;
 
-    fn arrival(publisher: u64, number: u64, ms: u64) -> Arrival {
-        Arrival { publisher, number, at: Duration::from_millis(ms) }
-    }
-
     #[test]
     fn what_is_missing_or_twice_or_late_is_counted() {
-        let book = [(0, 1, 1), (0, 3, 2), (0, 2, 3), (1, 1, 9), (0, 3, 10)]
-            .map(|(publisher, number, ms)| arrival(publisher, number, ms));
+        let book = [(0, 1, 1), (0, 3, 2), (0, 2, 3), (1, 1, 9), (0, 3, 10)].map(
+            |(publisher, number, ms)| Seen { numbers: [publisher, number], at_ns: ms * 1_000_000 },
+        );
         let found = score(&[4, 1], &book);
         assert_eq!(found, Score { lost: 1, repeated: 1, disordered: 1 });
         let within =

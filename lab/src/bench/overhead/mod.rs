@@ -9,12 +9,10 @@ use std::time::Duration;
 use clap::Args;
 use tokio::time::{Instant, sleep};
 
-use super::contestants::{self, Contestant, Destination, NodeRig};
+use super::contestants::{self, Component, Contestant, Destination};
 use crate::bench::median;
-use crate::load::{Account, Book, Payload, Publish, Stream};
-use crate::net;
+use crate::load::{Account, Payload, Publish, Stream};
 use crate::net::namespace::Link;
-use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::net::usage::{on_processor, resident_kib};
 use crate::progress::Progress;
@@ -41,16 +39,15 @@ pub(crate) struct Options {
     /// Runs of each, in turn; figures are medians
     #[arg(long, default_value_t = 1)]
     pub(crate) runs: u32,
-    /// Only this one (may be given again): tidegate-accepts, tidegate-sends, tidegate-keeps-and-sends,
-    /// mosquitto-alone, mosquitto-bridge, mosquitto-forwarder
-    #[arg(long, value_parser = |name: &str| contestants::named(contestants(), name))]
+    /// Only this one (may be given again)
+    #[arg(long, value_parser = contestants::one_of(contestants))]
     pub(crate) only: Vec<Contestant>,
 }
 
 /// What a component used.
 #[derive(Clone, Debug, PartialEq)]
 struct Used {
-    component: &'static str,
+    component: String,
     /// Part of one processor.
     processor: f64,
     /// MiB: at the end, and the most.
@@ -69,17 +66,14 @@ struct Run {
 }
 
 fn contestants() -> Vec<Contestant> {
-    let node = |name, to, has_log| {
-        Contestant::Tidegate(NodeRig { name, scheduler: "tidegate", has_log, to, streams: "" })
-    };
-    vec![
-        node("tidegate-accepts", Destination::Nothing, false),
-        node("tidegate-sends", Destination::RabbitMq, false),
-        node("tidegate-keeps-and-sends", Destination::RabbitMq, true),
-        Contestant::MosquittoAlone,
-        Contestant::MosquittoBridge,
-        Contestant::MosquittoForwarder,
-    ]
+    let node = contestants::node;
+    let mut all = vec![
+        node("tidegate-accepts", Destination::Nothing, ""),
+        node("tidegate-sends", Destination::RabbitMq, ""),
+        node("tidegate-keeps-and-sends", Destination::RabbitMq, "[log]\ndirectory = \"log\"\n"),
+    ];
+    all.extend(contestants::rivals("overhead"));
+    all
 }
 
 /// Runs it and returns what was found.
@@ -102,28 +96,19 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
         "records/s", "", "component", "CPU", "a record", "resident", "at most"
     ));
     for &rate in &options.rates {
-        let mut all: Vec<Vec<Run>> = vec![Vec::new(); contestants.len()];
-        for _ in 0..runs {
-            for (contestant, all) in contestants.iter().zip(&mut all) {
-                let name = contestant.name();
-                let expected = WARM_UP + Duration::from_secs(options.seconds.into());
-                progress.step(&format!("{name}, {rate} a second"), Some(expected));
-                match one(contestant, rate, &options).await {
-                    Ok(run) => {
-                        found.versions.extend(contestant.versions());
-                        if run.lost > 0 && !contestant.is_rival() {
-                            let lost = run.lost;
-                            found.broken.push(format!("{name}, {rate}/s: {lost} accepted lost"));
-                        }
-                        all.push(run);
-                    }
-                    Err(error) => found.lines.push(net::skipped(name, error)?),
-                }
-            }
-        }
+        let expected = WARM_UP + Duration::from_secs(options.seconds.into());
+        let run = async |contestant: &Contestant| one(contestant, rate, &options).await;
+        let (all, skipped) =
+            contestants::in_turns(&progress, &contestants, (runs, expected), run).await?;
+        found.lines.extend(skipped);
         for (contestant, runs) in contestants.iter().zip(&all).filter(|(_, runs)| !runs.is_empty())
         {
-            found.add(told(contestant.name(), rate, runs));
+            let name = &contestant.name;
+            found.versions.extend(contestant.versions());
+            found.add(told(name, rate, runs));
+            let lost =
+                runs.iter().map(|run| run.lost).filter(|lost| contestant.is_ours && *lost > 0);
+            found.broken.extend(lost.map(|lost| format!("{name}, {rate}/s: {lost} accepted lost")));
         }
     }
     Ok(found)
@@ -132,9 +117,9 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
 /// One run of one contestant.
 async fn one(contestant: &Contestant, rate: u32, options: &Options) -> anyhow::Result<Run> {
     const DRAIN: Duration = Duration::from_secs(20);
-    let (link, scratch) = (Link::new()?, Scratch::new()?);
-    let mut rig = contestant.start(&link, &scratch).await?;
-    let load = WARM_UP + Duration::from_secs(options.seconds.into());
+    let link = Link::new()?;
+    let counted = Duration::from_secs(options.seconds.into());
+    let load = WARM_UP + counted;
     let stream = Stream {
         name: "load".into(),
         topic: "plant/load".into(),
@@ -149,35 +134,30 @@ async fn one(contestant: &Contestant, rate: u32, options: &Options) -> anyhow::R
         patience: u32::try_from(DRAIN.as_secs())?,
         ..Publish::default()
     };
-    let components: Vec<(&'static str, u32)> =
-        rig.edge.iter().map(|component| (component.name, component.id)).collect();
-    let mut publisher = rig.entrance.publish(&link, job)?;
-    let count = count(&components, Duration::from_secs(options.seconds.into()));
-    let mut book = Book::new(load);
-    let until = Instant::now() + load + 2 * DRAIN;
-    let follow = book.follow(&mut publisher, rig.consumer.as_mut(), until);
-    let (used, ()) = tokio::try_join!(count, follow)?;
+    let count = async |edge: &[Component]| count(edge, counted).await;
+    let (book, is_to_arrive, used) = contestant.carry(&link, job, (load, 2 * DRAIN), count).await?;
     let Account { sent, accepted, lost, .. } = book.account("");
-    let (done, lost) = match rig.consumer {
-        Some(_) => (book.tally("load").map_or(0, |tally| tally.in_time), lost),
-        // Nothing is to come.
-        None => (accepted, 0),
+    let (done, lost) = match is_to_arrive {
+        true => (book.tally("load").map_or(0, |tally| tally.in_time), lost),
+        false => (accepted, 0),
     };
     Ok(Run { used, in_time: done as f64 / sent.max(1) as f64, lost })
 }
 
-/// What components, by name and process, use for so long after the warm-up.
-async fn count(components: &[(&'static str, u32)], counted: Duration) -> anyhow::Result<Vec<Used>> {
-    let used = || components.iter().map(|(_, id)| on_processor(*id)).collect::<Result<Vec<_>, _>>();
+/// What components use for so long after the warm-up.
+async fn count(components: &[Component], counted: Duration) -> anyhow::Result<Vec<Used>> {
+    let used = || components.iter().map(|one| on_processor(one.id)).collect::<Result<Vec<_>, _>>();
     sleep(WARM_UP).await;
     let (begin, before) = (Instant::now(), used()?);
     sleep(counted).await;
     let (took, after) = (begin.elapsed().as_secs_f64(), used()?);
     let mut all = Vec::new();
-    for ((component, id), (before, after)) in components.iter().zip(before.iter().zip(after)) {
+    for (Component { name, id, .. }, (before, after)) in
+        components.iter().zip(before.iter().zip(after))
+    {
         let resident = resident_kib(*id)?.map(|kib| kib as f64 / 1024.0);
         let processor = (after - *before).as_secs_f64() / took;
-        all.push(Used { component, processor, resident });
+        all.push(Used { component: name.clone(), processor, resident });
     }
     Ok(all)
 }
@@ -201,14 +181,13 @@ fn told(name: &str, rate: u32, runs: &[Run]) -> (Vec<String>, Vec<Figure>) {
         figures.push(figure(&format!("{key}_resident"), now, "MiB"));
         figures.push(figure(&format!("{key}_resident_most"), most, "MiB"));
     };
-    let components: Vec<&'static str> = runs[0].used.iter().map(|used| used.component).collect();
-    for (place, component) in components.iter().enumerate() {
+    for (place, Used { component, .. }) in runs[0].used.iter().enumerate() {
         add(component, &|run| {
             let Used { processor, resident, .. } = &run[place];
             [*processor, resident[0], resident[1]]
         });
     }
-    if components.len() > 1 {
+    if runs[0].used.len() > 1 {
         let sum = |run: &[Used], of: fn(&Used) -> f64| run.iter().map(of).sum::<f64>();
         add("together", &|run| {
             [
@@ -234,7 +213,11 @@ mod tests {
 
     #[test]
     fn components_stand_by_themselves_and_together() {
-        let used = |component, processor| Used { component, processor, resident: [8.0, 9.0] };
+        let used = |component: &str, processor| Used {
+            component: component.into(),
+            processor,
+            resident: [8.0, 9.0],
+        };
         let run = |a, b| Run {
             used: vec![used("mosquitto", a), used("forwarder", b)],
             in_time: 0.5,

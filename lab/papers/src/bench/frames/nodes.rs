@@ -8,7 +8,7 @@
 //! one camera to five as Table 1 of papers/mez.txt has it, 5.6 to 8.4 times; the run says by how much they did.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,8 +35,9 @@ use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
 use crate::report::Findings;
-use crate::rig::brokers;
 use crate::rig::versions::Program;
+use crate::rig::{self, brokers::NATS_PORT};
+use crate::world::Broker;
 
 const DELAY: Duration = Duration::from_millis(2);
 /// Bytes that wait for the air at most.
@@ -53,7 +54,6 @@ const DRIFT: f64 = 0.004;
 const PHASE: f64 = 0.37;
 /// For what still waits when the last frame was taken.
 const DRAIN: Duration = Duration::from_secs(10);
-const NATS_PORT: u16 = 4222;
 
 #[derive(Clone, Debug, Args)]
 pub struct Options {
@@ -195,9 +195,9 @@ impl Stage {
     async fn new(scratch: &Scratch, options: Options) -> anyhow::Result<Stage> {
         let way = || Way::new(options.rate(1), DELAY, QUEUE);
         let link = Link::emulated([way(), way()], 1)?;
-        let far = IpAddr::from(Side::Cloud.address());
-        let settings = format!("listen: \"{far}:{NATS_PORT}\"\nmax_payload: {PAYLOAD_MAX}\n");
-        let nats = brokers::nats(&link, Side::Cloud, scratch, &settings).await?.quietly();
+        let settings = format!("max_payload: {PAYLOAD_MAX}\n");
+        let nats = rig::broker(Side::Cloud, Broker::Nats, &settings);
+        let nats = rig::raise(&link, scratch, &nats).await?.quietly();
         let rig = Rig::start(&link, scratch, CAMERAS, options.ladder.as_deref()).await?;
         Ok(Stage { rig, _nats: nats, link, options })
     }

@@ -37,7 +37,7 @@ def wait_forever():
 
 
 def route(job):
-    kept = session("router", job["listen"], job["connect"])
+    kept = session("router", job["listen"], job.get("connect"))
     say("ready")
     wait_forever()
     kept.close()
