@@ -319,6 +319,14 @@ impl Wire {
         self.handle(Input::PathSample { path, sample });
     }
 
+    /// Reports what is on the way of a path, of which nothing more is acknowledged.
+    pub fn sample(&mut self, path: PathId) {
+        let (all, acknowledged) = self.handed.get(&path).copied().unwrap_or_default();
+        let (delivered, in_flight) = (Size(acknowledged), Size(all - acknowledged));
+        let sample = PathSample { delivered, in_flight, ..PathSample::default() };
+        self.handle(Input::PathSample { path, sample });
+    }
+
     /// Confirms some deliveries.
     pub fn confirm(&mut self, ids: &[DeliveryId]) {
         for (output, ids) in self.by_output(ids) {

@@ -14,13 +14,13 @@ use tidegate_types::record::AcceptMode;
 use tidegate_types::units::{Rate, Ratio, Size};
 
 /// Keys of the classes' records.
-pub(crate) const CLASSES: [&str; 3] = ["ls", "nm", "lt"];
+pub(super) const CLASSES: [&str; 3] = ["ls", "nm", "lt"];
 /// The class of neighbours' records.
 const RELAYED: ClassId = ClassId(3);
 const MEMORY: Size = Size::from_mib(64);
 
 /// A node's own uplink of so many bytes/s, and a line to each other node.
-pub(crate) fn options(place: usize, nodes: usize, capacity: f64, boot: u64) -> NodeOptions {
+pub(super) fn options(place: usize, nodes: usize, capacity: f64, boot: u64) -> NodeOptions {
     let mut specs = default_classes();
     specs.push(ClassSpec::new("relay", Duration::from_secs(2)));
     specs.iter_mut().for_each(|spec| spec.min_share = Ratio::ZERO);
