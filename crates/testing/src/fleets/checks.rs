@@ -6,17 +6,17 @@ use std::ops::Range;
 use tidegate_fleet::NodeId;
 
 use super::member::{Member, Sent};
-use super::plan::TICK;
+use super::plan::Plan;
 
 /// How long receivers may together hold more than a provider has: until their leases are over. A second is
 /// the provider's extra time, half a second what is under way.
-const OVERGRANT: u64 = (5000 + 1000 + 500) / TICK;
+const OVERGRANT: u64 = 5000 + 1000 + 500;
 /// By how much a class may be later than it would be alone: a lease, and what it takes to notice.
-const LAG: u64 = (5000 + 1000 + 500) / TICK;
+const LAG: u64 = 5000 + 1000 + 500;
 /// The part of a provider's capacity for which it has given standing permits.
 const STANDING: f64 = 0.1;
-/// Ticks between two looks at what has arrived.
-const LOOK: u64 = 500 / TICK;
+/// Between two looks at what has arrived, in milliseconds.
+const LOOK: u64 = 500;
 
 /// Copies of a record at the far end.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,13 +44,16 @@ pub struct Seen {
 /// What was seen of a world.
 #[derive(Debug)]
 pub struct Checks {
+    /// Milliseconds of a tick.
+    tick: u64,
     pub broken: Vec<String>,
     /// Arrivals at the far end of each record of each node.
     arrivals: Vec<Vec<Arrivals>>,
     /// When each record of each node came, and its class.
     came: Vec<Vec<(u64, usize)>>,
-    /// Bytes of the least urgent class behind which each borrowed record of the most urgent one waited at its lender.
-    pub behind: Vec<u64>,
+    /// Bytes of the least urgent class behind which each borrowed record of the most urgent one waited at its
+    /// lender, and of a cut there.
+    pub behind: Vec<(u64, u64)>,
     /// Records of each class of each node that have arrived, once each, at each look.
     served: Vec<Vec<[u64; 3]>>,
     distinct: Vec<[u64; 3]>,
@@ -71,11 +74,12 @@ pub struct Checks {
 }
 
 impl Checks {
-    /// For nodes whose uplinks carry so many records a second.
-    pub fn new(capacity: &[f64]) -> Self {
-        let nodes = capacity.len();
-        let span = (LOOK * TICK) as f64 / 1e3;
+    /// For the nodes of a plan.
+    pub fn new(plan: &Plan) -> Self {
+        let (nodes, capacity) = (plan.nodes, &plan.capacity);
+        let span = LOOK as f64 / 1e3;
         Checks {
+            tick: plan.tick,
             broken: Vec::new(),
             arrivals: vec![Vec::new(); nodes],
             came: vec![Vec::new(); nodes],
@@ -115,7 +119,7 @@ impl Checks {
 
     fn complain(&mut self, tick: u64, what: String) {
         if self.broken.len() < 20 {
-            self.broken.push(format!("at {:.3} s: {what}", (tick * TICK) as f64 / 1e3));
+            self.broken.push(format!("at {:.3} s: {what}", (tick * self.tick) as f64 / 1e3));
         }
     }
 
@@ -141,7 +145,7 @@ impl Checks {
 
     pub fn tick<N: Member>(&mut self, tick: u64, nodes: &[N], is_alive: &[bool]) {
         for (place, node) in nodes.iter().enumerate() {
-            if tick.is_multiple_of(LOOK) {
+            if (tick * self.tick).is_multiple_of(LOOK) {
                 self.served[place].push(self.distinct[place]);
                 self.carried[place].push(self.carrying[place]);
             }
@@ -153,7 +157,7 @@ impl Checks {
             }
             let history = &mut self.lendable[place];
             history.push_back(if is_alive[place] { own } else { u64::MAX });
-            if history.len() as u64 > OVERGRANT {
+            if history.len() as u64 > OVERGRANT / self.tick {
                 history.pop_front();
             }
             let most = history.iter().copied().max().unwrap_or_default();
@@ -167,7 +171,7 @@ impl Checks {
             }
             self.overgranted += 1;
             let since = *self.over_since[place].get_or_insert(tick);
-            if tick - since == OVERGRANT {
+            if tick - since == OVERGRANT / self.tick {
                 self.complain(tick, format!("{held} of {most} of node {place} held since {since}"));
             }
         }
@@ -227,7 +231,7 @@ impl Checks {
                         let what = format!(
                             "class {class} of node {place}: {with} arrived, {without} alone a lease ago, {owed} owed"
                         );
-                        self.complain(look as u64 * LOOK, what);
+                        self.complain(look as u64 * LOOK / self.tick, what);
                         break;
                     }
                 }

@@ -77,8 +77,9 @@ pub trait Member {
     fn take_came(&mut self) -> Vec<usize> {
         Vec::new()
     }
-    /// Bytes of the least urgent class that left while a borrowed record of the most urgent one waited here: for each.
-    fn take_behind(&mut self) -> Vec<u64> {
+    /// Bytes of the least urgent class that left while a borrowed record of the most urgent one waited here, and
+    /// of a cut of the uplink: for each.
+    fn take_behind(&mut self) -> Vec<(u64, u64)> {
         Vec::new()
     }
     /// How many records may come twice by what happened so far.

@@ -2,12 +2,11 @@
 
 use super::random::Random;
 
-/// Milliseconds of a tick.
+/// Milliseconds of a tick in the worlds of tests.
 pub const TICK: u64 = 25;
-/// Ticks in which things happen, and in which all is well and the rest is delivered.
+/// Ticks of theirs in which things happen.
 pub const ACTIVE: u64 = 40_000 / TICK;
-pub(super) const QUIET: u64 = 60_000 / TICK;
-/// Ticks between a node's measurements.
+/// Ticks of theirs between a node's measurements.
 pub const MEASURE: u64 = 4;
 /// Orchestrators.
 pub const ORCHESTRATORS: usize = 3;
@@ -105,6 +104,10 @@ pub struct Plan {
     pub clocks: Vec<Clock>,
     /// Whether a link says what is left of a record's bound.
     pub says_left: bool,
+    /// What nodes are told of their uplinks, over what these carry. A node uses 0.92 of what it is told.
+    pub told: f64,
+    /// Milliseconds of a tick.
+    pub tick: u64,
 }
 
 impl Plan {
@@ -116,7 +119,7 @@ impl Plan {
         let levels = capacity.iter().map(|&capacity| levels(random, capacity)).collect();
         let events = (0..random.between(0, 7)).map(|_| event(random, nodes)).collect();
         let clocks = (0..nodes + ORCHESTRATORS).map(|_| Clock::new(random)).collect();
-        Plan { nodes, capacity, levels, events, clocks, says_left: false }
+        Plan { nodes, capacity, levels, events, clocks, says_left: false, told: 1.0 / 0.92, tick: TICK }
     }
 
     /// The same, with nodes' processes that stand still for seconds.
@@ -131,9 +134,29 @@ impl Plan {
         self
     }
 
+    /// How many ticks so many milliseconds are.
+    pub fn ticks(&self, millis: u64) -> u64 {
+        millis / self.tick
+    }
+
+    /// Ticks in which things happen.
+    pub fn active(&self) -> u64 {
+        self.ticks(40_000)
+    }
+
+    /// Ticks after that, in which all is well and the rest is delivered.
+    pub(super) fn quiet(&self) -> u64 {
+        self.ticks(60_000)
+    }
+
+    /// Ticks between two measurements of a node.
+    pub(super) fn measure(&self) -> u64 {
+        self.ticks(MEASURE * TICK)
+    }
+
     /// Records a second that come to a node.
     pub fn level(&self, node: usize, tick: u64) -> [f64; 3] {
-        if tick >= ACTIVE {
+        if tick >= self.active() {
             return [0.0; 3];
         }
         let before = self.levels[node].iter().rev().find(|(from, _)| *from <= tick);

@@ -21,7 +21,7 @@ use tidegate_types::units::{Size, Time};
 use self::options::{CLASSES, options};
 use self::process::{Content, Process, Ticket, content, output_to, payload, peer_by};
 use super::member::{Member, Sent, Seq};
-use super::plan::{Plan, TICK, Uplink};
+use super::plan::{Plan, Uplink};
 use super::ms;
 use super::random::Random;
 use crate::{Cut, Disk, Wire, offer};
@@ -33,7 +33,7 @@ const OWN: OutputId = OutputId(0);
 /// The source of the node's own records; neighbours' follow.
 const LOAD: SourceId = SourceId(0);
 /// An uplink that carries nothing for so long has lost its connections.
-const BROKEN: u64 = 4000 / TICK;
+const BROKEN: u64 = 4000;
 /// Until the fate of a record is in the log: what waits to be told of together, and the log's commit.
 const FATES: u64 = 150;
 
@@ -62,8 +62,9 @@ type Wish = super::member::Wish<Word>;
 pub struct Whole {
     place: usize,
     nodes: usize,
-    /// Bytes/s that its uplink is configured to carry.
+    /// Bytes/s that its uplink carries, and that it is configured to carry.
     capacity: f64,
+    told: f64,
     lives: u64,
     process: Process,
     agent: Agent,
@@ -73,11 +74,13 @@ pub struct Whole {
     may_repeat: u64,
     wishes: VecDeque<Wish>,
     says_left: bool,
+    /// Milliseconds of a tick.
+    tick: u64,
     /// Whether its uplink says nothing about what leaves.
     is_silent: bool,
     /// Classes of what came, and what borrowed records waited behind, since either was asked for.
     came: Vec<usize>,
-    behind: Vec<u64>,
+    behind: Vec<(u64, u64)>,
 }
 
 impl Member for Whole {
@@ -91,11 +94,13 @@ impl Member for Whole {
 
     fn new(place: usize, plan: &Plan) -> Self {
         let (nodes, capacity) = (plan.nodes, plan.capacity[place] * RECORD as f64);
-        let node = Node::new(options(place, nodes, capacity, 1)).expect("good options");
+        let told = capacity * plan.told;
+        let node = Node::new(options(place, nodes, told, 1)).expect("good options");
         Whole {
             place,
             nodes,
             capacity,
+            told,
             lives: 1,
             process: Process::new(Wire::new(node), nodes),
             agent: Agent::new(NodeId(place as u64), 1, FleetOptions::default()),
@@ -105,6 +110,7 @@ impl Member for Whole {
             may_repeat: 0,
             wishes: VecDeque::new(),
             says_left: plan.says_left,
+            tick: plan.tick,
             is_silent: false,
             came: Vec::new(),
             behind: Vec::new(),
@@ -144,7 +150,7 @@ impl Member for Whole {
     }
 
     fn work(&mut self, now: Time, rates: [f64; 3], uplink: Uplink, is_measure: bool) {
-        self.process.pass(now);
+        self.process.pass(now, self.tick);
         self.shine(uplink);
         self.arrive(rates);
         self.pump();
@@ -167,7 +173,7 @@ impl Member for Whole {
     }
 
     fn hear(&mut self, now: Time, from: usize, word: Word) {
-        self.process.pass(now);
+        self.process.pass(now, self.tick);
         match word {
             Word::Record(life, id, class, item) => self.relay(from, (life, id), class, item),
             Word::Answer(life, ..) if life != self.process.links[from] => {}
@@ -186,7 +192,7 @@ impl Member for Whole {
     }
 
     fn lose(&mut self, now: Time, peer: usize) {
-        self.process.pass(now);
+        self.process.pass(now, self.tick);
         let output = output_to(self.place, peer);
         self.may_repeat += self.process.open_on(output);
         self.process.links[peer] += 1;
@@ -196,7 +202,7 @@ impl Member for Whole {
     }
 
     fn meet(&mut self, now: Time, peer: usize) {
-        self.process.pass(now);
+        self.process.pass(now, self.tick);
         self.process.set(output_to(self.place, peer), PathState::Up);
     }
 
@@ -208,7 +214,7 @@ impl Member for Whole {
     fn confirmed(&mut self, now: Time, sent: Sent) {
         let (id, epoch) = sent.ticket;
         if epoch == self.process.epoch {
-            self.process.pass(now);
+            self.process.pass(now, self.tick);
             self.settle(OWN, DeliveryId(id), true);
         }
     }
@@ -242,7 +248,7 @@ impl Member for Whole {
         std::mem::take(&mut self.came)
     }
 
-    fn take_behind(&mut self) -> Vec<u64> {
+    fn take_behind(&mut self) -> Vec<(u64, u64)> {
         std::mem::take(&mut self.behind)
     }
 

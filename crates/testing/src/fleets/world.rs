@@ -13,17 +13,17 @@ use tidegate_types::units::Time;
 
 use super::checks::Checks;
 use super::member::{Member, Sent, Wish};
-use super::plan::{ACTIVE, MEASURE, ORCHESTRATORS, Party, Plan, QUIET, TICK};
+use super::plan::{ORCHESTRATORS, Party, Plan};
 use super::random::Random;
 
 mod leaders;
 mod links;
 
-/// Ticks from a node to the far end, and back.
-const FAR: u64 = 1;
-/// Ticks between two tries to be or stay leader; how long the store keeps one.
-const ELECTION: u64 = 500 / TICK;
-const LEADER_LEASE: u64 = 2000 / TICK;
+/// Milliseconds from a node to the far end, and back.
+pub(super) const FAR: u64 = 25;
+/// Milliseconds between two tries to be or stay leader; how long the store keeps one.
+const ELECTION: u64 = 500;
+const LEADER_LEASE: u64 = 2000;
 
 /// Something under way.
 #[derive(Clone, Debug)]
@@ -117,17 +117,17 @@ impl<N: Member> World<N> {
             mute: vec![0; nodes],
             mail: BTreeMap::new(),
             posted: 0,
-            checks: Checks::new(&plan.capacity),
+            checks: Checks::new(&plan),
             plan,
         }
     }
 
     /// Runs to the end; answers with what was checked.
     pub fn run(mut self) -> Checks {
-        for _ in 0..ACTIVE + QUIET {
+        for _ in 0..self.plan.active() + self.plan.quiet() {
             self.step();
             // An idle world does nothing any more.
-            if self.tick > ACTIVE && self.tick.is_multiple_of(40) && self.is_idle() {
+            if self.tick > self.plan.active() && self.tick.is_multiple_of(40) && self.is_idle() {
                 break;
             }
         }
@@ -170,7 +170,7 @@ impl<N: Member> World<N> {
             Party::Orchestrator(place) => self.plan.nodes + place,
             Party::Store => return Time::ZERO,
         };
-        Time::from_nanos(self.plan.clocks[clock].shows(self.tick * TICK * 1_000_000))
+        Time::from_nanos(self.plan.clocks[clock].shows(self.tick * self.plan.tick * 1_000_000))
     }
 
     /// Whether a node's process stands still.
@@ -200,7 +200,7 @@ impl<N: Member> World<N> {
         };
         for _ in 0..copies {
             let most = if self.random.happens(0.02) { 3000 } else { 150 };
-            let ticks = self.random.between(1, most / TICK);
+            let ticks = self.random.between(1, self.plan.ticks(most));
             self.post(ticks, mail.clone());
         }
     }
@@ -262,7 +262,7 @@ impl<N: Member> World<N> {
                 }
                 Mail::AtFarEnd(by, life, sent) => {
                     self.checks.arrived(self.tick, by, sent);
-                    self.post(FAR, Mail::Confirm(by, life, sent));
+                    self.post(self.plan.ticks(FAR), Mail::Confirm(by, life, sent));
                 }
                 Mail::Confirm(by, life, sent) => {
                     if self.alive[by] == Some(life) {
@@ -300,7 +300,7 @@ impl<N: Member> World<N> {
         let now = self.now(Party::Node(place));
         let uplink = self.plan.uplink(place, self.tick);
         let rates = self.plan.level(place, self.tick);
-        let is_measure = self.tick.is_multiple_of(MEASURE);
+        let is_measure = self.tick.is_multiple_of(self.plan.measure());
         self.nodes[place].work(now, rates, uplink, is_measure);
         let came = self.nodes[place].take_came();
         self.checks.came(self.tick, place, &came);
@@ -332,7 +332,7 @@ impl<N: Member> World<N> {
                     }
                 }
                 Wish::Pick(sent) => self.check_fence(place, sent),
-                Wish::Send(sent) => self.post(FAR, Mail::AtFarEnd(place, life, sent)),
+                Wish::Send(sent) => self.post(self.plan.ticks(FAR), Mail::AtFarEnd(place, life, sent)),
             }
         }
     }

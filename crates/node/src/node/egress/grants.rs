@@ -21,6 +21,9 @@ use crate::options::NodeOptions;
 
 /// What may go at once after a pause: a node is not asked more often.
 const BURST: Duration = Duration::from_millis(20);
+/// How far a record that is more urgent than its grant's class may overdraw the pace: it does not wait for less urgent
+/// ones that went before it. The provider takes what comes this early within what it reserves.
+const OVERDRAFT: Duration = RELAY_CREDIT.checked_div(2).expect("two is not zero");
 /// How long a provider that gives a record back is sent nothing: another one may take it.
 const GIVEN_BACK: Duration = Duration::from_millis(100);
 /// Beyond this an answer tells of a queue, not of a distance.
@@ -70,6 +73,11 @@ impl GrantPacer {
         let far = self.fastest.unwrap_or_default().min(FAR_MAX);
         let most = self.amount(now).rate().in_span(RELAY_CREDIT + far);
         (self.under_way < most).then_some(self.paid_at)
+    }
+
+    /// The same for a record that is more urgent than the grant's class.
+    pub(super) fn next_urgent(&self, now: Time) -> Option<Time> {
+        self.next(now).map(|at| at - OVERDRAFT)
     }
 
     /// A record goes.
@@ -169,6 +177,18 @@ mod tests {
             sent += 1;
         }
         assert!((100..=103).contains(&sent), "{sent}");
+    }
+
+    #[test]
+    fn a_more_urgent_record_overdraws_the_pace_and_pays_for_it() {
+        let mut way = granted(10_000);
+        (0..2).for_each(|_| way.send(NOW, Size(1000)));
+        let paid = NOW + Duration::from_millis(180);
+        assert_eq!(way.next(NOW), Some(paid), "two records are 200 ms, less the burst");
+        let urgent = way.next_urgent(NOW).unwrap();
+        assert_eq!(urgent, paid - Duration::from_millis(125));
+        way.send(urgent, Size(500));
+        assert_eq!(way.next(NOW), Some(paid + Duration::from_millis(50)));
     }
 
     #[test]

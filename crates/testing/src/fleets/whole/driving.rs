@@ -1,10 +1,12 @@
 //! What stands for the runtime: it offers, sends, answers and tells, and decides nothing.
 
+use tidegate_capacity::pace::cut_size;
+
 use super::*;
 
 impl Whole {
     pub(super) fn options(&self) -> NodeOptions {
-        options(self.place, self.nodes, self.capacity, self.lives)
+        options(self.place, self.nodes, self.told, self.lives)
     }
 
     /// What the node wants to send goes, as far as the uplink takes it.
@@ -35,12 +37,18 @@ impl Whole {
 
     /// A cut left: what waits behind it, and what waits no more.
     fn note_behind(&mut self, cut: &Cut) {
-        let Process { begun, behind, .. } = &mut self.process;
-        let Some(&((origin, seq, class), _)) = begun.get(&cut.id) else { return };
-        self.behind.extend(behind.remove(&(origin, seq)));
+        let Some(&((origin, seq, class), _)) = self.process.begun.get(&cut.id) else { return };
+        self.waits_no_more((origin, seq));
         if class == 2 {
-            behind.values_mut().for_each(|bytes| *bytes += cut.range.end - cut.range.start);
+            self.process.behind.values_mut().for_each(|bytes| *bytes += cut.range.end - cut.range.start);
         }
+    }
+
+    fn waits_no_more(&mut self, record: (usize, Seq)) {
+        let Process { behind, wire, .. } = &mut self.process;
+        // Records are not cut here: a cut's worth of them is a whole number.
+        let cut = || cut_size(wire.node.uplinks()[0].capacity).0.next_multiple_of(RECORD as u64);
+        self.behind.extend(behind.remove(&record).map(|bytes| (bytes, cut())));
     }
 
     /// What is in the records that the node picked since the last call.
@@ -58,6 +66,9 @@ impl Whole {
                 let sent = Sent { origin, seq, class, again, ticket: (cut.id.0, 0) };
                 self.wishes.push_back(Wish::Pick(sent));
             } else if cut.path.output != OWN {
+                // It may be on the silent uplink as well.
+                let was_handed = wire.unconfirmed.iter().any(|(id, path)| *id == cut.id && path.output == OWN);
+                self.may_repeat += u64::from(was_handed);
                 away.insert(seq, peer_by(self.place, cut.path.output));
             }
         }
@@ -92,7 +103,7 @@ impl Whole {
     pub(super) fn arrive(&mut self, rates: [f64; 3]) {
         let mut offers = Vec::new();
         for (class, rate) in rates.into_iter().enumerate() {
-            self.coming[class] += rate * TICK as f64 / 1e3;
+            self.coming[class] += rate * self.tick as f64 / 1e3;
             while self.coming[class] >= 1.0 {
                 self.coming[class] -= 1.0;
                 let plain = offer(self.process.wire.now, LOAD.0, CLASSES[class], 0);
@@ -121,7 +132,7 @@ impl Whole {
             let Some(ticket) = self.process.tickets.remove(&number) else { continue };
             let Ticket { from, class, item, asked } = ticket;
             let (origin, seq, _) = item.content;
-            self.behind.extend(self.process.behind.remove(&(origin, seq)));
+            self.waits_no_more((origin, seq));
             if result.is_ok() {
                 self.process.taken.insert(&item.identity);
                 if let Some(token) = self.agent.lent_to(NodeId(from as u64), class) {
@@ -212,12 +223,12 @@ impl Whole {
             process.dark = 0;
             if !process.stuck.is_empty() {
                 let lanes = process.wire.paths().into_iter().filter(|path| path.output == OWN);
-                lanes.for_each(|lane| process.wire.acknowledge(lane, ms(TICK)));
+                lanes.for_each(|lane| process.wire.acknowledge(lane, ms(self.tick)));
             }
             self.wishes.extend(process.stuck.drain(..).map(Wish::Send));
         } else {
             process.dark += 1;
-            let breaks = process.dark == BROKEN || uplink == Uplink::Refused;
+            let breaks = process.dark == BROKEN / self.tick || uplink == Uplink::Refused;
             if breaks && process.is_up {
                 self.may_repeat += process.open_on(OWN);
                 process.epoch += 1;
@@ -228,7 +239,7 @@ impl Whole {
         }
         // A silent uplink takes what the window lets go.
         let carries = if uplink == Uplink::Silent { self.capacity } else { uplink.carries() * RECORD as f64 };
-        let a_tick = carries * TICK as f64 / 1e3;
+        let a_tick = carries * self.tick as f64 / 1e3;
         let most = a_tick + RECORD as f64;
         process.budget = (process.budget + a_tick).min(most);
         self.is_silent = uplink == Uplink::Silent;

@@ -8,7 +8,7 @@ impl<N: Member> World<N> {
         let is_store_up = self.is_up(Party::Store);
         for place in 0..ORCHESTRATORS {
             let party = Party::Orchestrator(place);
-            let is_due = (self.tick + place as u64 * 7).is_multiple_of(ELECTION);
+            let is_due = (self.tick + place as u64 * 7).is_multiple_of(self.plan.ticks(ELECTION));
             let is_able = self.is_up(party) && !self.plan.is_stalled(party, self.tick);
             let is_open = is_store_up && self.is_open(party, Party::Store);
             if !is_due || !is_able || !is_open {
@@ -19,12 +19,12 @@ impl<N: Member> World<N> {
             let is_free = self.store.leader.is_none() || self.store.until <= self.tick;
             let is_own = self.store.leader == Some(place) && !is_free;
             if is_own && leads == Some(self.store.revision) {
-                self.store.until = self.tick + LEADER_LEASE;
+                self.store.until = self.tick + self.plan.ticks(LEADER_LEASE);
                 self.leaders[place].believes = self.store.until;
             } else if is_free {
                 self.store.revision += 1;
                 self.store.leader = Some(place);
-                self.store.until = self.tick + LEADER_LEASE;
+                self.store.until = self.tick + self.plan.ticks(LEADER_LEASE);
                 self.leaders[place].believes = self.store.until;
                 self.checks.elections += 1;
                 let elected = OrchestratorInput::Elected { revision: self.store.revision };

@@ -13,8 +13,8 @@ impl<N: Member> World<N> {
                 stands == [false; 2] && self.is_open(Party::Node(pair.0), Party::Node(pair.1));
             let mut notices = [0, 1];
             for notice in &mut notices {
-                let detection = self.random.between(500 / TICK, 2000 / TICK);
-                *notice = self.tick + detection + N::PATIENCE / TICK;
+                let detection = self.random.between(self.plan.ticks(500), self.plan.ticks(2000));
+                *notice = self.tick + detection + self.plan.ticks(N::PATIENCE);
             }
             let tick = self.tick;
             let link = self.links.get_mut(&pair).expect("it is one of them");
@@ -82,13 +82,13 @@ impl<N: Member> World<N> {
             let is_open = self.is_open(Party::Node(place), Party::Orchestrator(leader));
             let leads = self.leaders[leader].orchestrator.revision().is_some();
             self.mute[place] = if is_open { self.tick } else { self.mute[place] };
-            let is_mute = self.tick - self.mute[place] >= 1000 / TICK;
+            let is_mute = self.tick - self.mute[place] >= self.plan.ticks(1000);
             if is_mute || is_open && !leads {
                 self.follows[place] = None;
                 self.mute[place] = self.alive[place].unwrap_or_default();
                 self.nodes[place].agent_mut().handle(now, AgentInput::Leader(false));
             }
-        } else if self.tick.is_multiple_of(10) {
+        } else if self.tick.is_multiple_of(self.plan.ticks(250)) {
             let one = self.random.between(0, ORCHESTRATORS as u64 - 1) as usize;
             let is_open = self.is_open(Party::Node(place), Party::Orchestrator(one));
             let is_stalled = self.plan.is_stalled(Party::Orchestrator(one), self.tick);

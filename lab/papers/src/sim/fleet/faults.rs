@@ -2,20 +2,17 @@
 //! lost, beside an oracle that takes the earliest uplink that is up.
 //!
 //! The worlds are those of the fleet's own tests (`tidegate_testing::fleets`): whole nodes and orchestrators, in steps
-//! of 25 ms. Two kinds: fleets with a few alarms each, which is what standing permits are for, and the mixes of the
+//! of 5 ms. Two kinds: fleets with a few alarms each, which is what standing permits are for, and the mixes of the
 //! tests, in which `ls` alone may be more than an uplink carries.
 
 mod oracle;
 mod plan;
 
-use tidegate_testing::fleets::{Checks, Seen, TICK, Whole, World};
+use tidegate_testing::fleets::{Checks, Seen, Whole, World};
 
-use self::plan::Mix;
+use self::plan::{Mix, TICK};
 use crate::report::{Figure, Findings, figure};
 use crate::sim::parallel;
-
-/// Smallest cut: what may be ahead of a record on a connection.
-const CUT: u64 = tidegate_types::limits::CUT_MIN.0;
 
 /// What a world showed.
 struct Shown {
@@ -27,7 +24,7 @@ struct Shown {
     /// Of those that came while their own uplink was down.
     fleet_down: Vec<u64>,
     oracle_down: Vec<u64>,
-    /// Bytes of anybody's `lt` behind which each borrowed `ls` waited.
+    /// Thousandths of a cut of anybody's `lt` behind which each borrowed `ls` waited.
     behind: Vec<u64>,
     broken: Vec<String>,
 }
@@ -53,7 +50,7 @@ fn play(mix: Mix, seed: u64) -> Shown {
         alone: run(false).records().filter(is_ls).filter_map(|seen| took(&seen)).collect(),
         fleet_down: Vec::new(),
         oracle_down: Vec::new(),
-        behind: with.behind.clone(),
+        behind: with.behind.iter().map(|(bytes, cut)| bytes * 1000 / cut).collect(),
         broken: with.broken.iter().map(|what| format!("{} world {seed}: {what}", mix.name())).collect(),
     };
     for (seen, best) in urgent.iter().zip(best) {
@@ -115,12 +112,14 @@ fn table(mix: Mix, shown: &[Shown]) -> (Vec<String>, Vec<Figure>) {
     let worst: Vec<String> = over.iter().take(5).map(|(ratio, seed)| format!("{seed} ({ratio:.1})")).collect();
     lines.push(format!("p99 above 1.5 times the oracle's in {above} worlds; the worst: {}", worst.join(", ")));
     let behind = all(|one| &one.behind);
-    let long = behind.iter().filter(|bytes| **bytes > CUT).count();
+    let cuts = |part| quantile(&behind, part) as f64 / 1e3;
+    let long = behind.iter().filter(|cuts| **cuts > 1000).count();
     lines.push(format!(
-        "{} borrowed ls; behind lt at the lender: p99 {} bytes, worst {}; {long} behind more than a cut of {CUT}",
+        "{} borrowed ls; behind lt at the lender: p50 {:.2} cuts, p99 {:.2}, worst {:.2}; {long} behind more than one",
         behind.len(),
-        quantile(&behind, 0.99),
-        quantile(&behind, 1.0)
+        cuts(0.5),
+        cuts(0.99),
+        cuts(1.0)
     ));
     let name = |what: &str| format!("fleet_faults_{}_{what}", mix.name());
     let figures = vec![
@@ -139,6 +138,6 @@ pub fn trace(heavy: bool, seed: u64) {
     let c = World::<Whole>::of(plan.clone(), seed, true).run();
     for s in c.records().filter(is_ls) {
         let Some(t) = took(&s) else { continue };
-        if t > 150 { println!("node {} came {:.3} took {t} by {} up {:?}", s.node, (s.came * TICK) as f64 / 1e3, s.arrived.unwrap().1, plan.uplink(s.node, s.came)); }
+        if t > std::env::args().nth(4).unwrap().parse().unwrap() { println!("node {} came {:.3} took {t} by {} up {:?}", s.node, (s.came * TICK) as f64 / 1e3, s.arrived.unwrap().1, plan.uplink(s.node, s.came)); }
     }
 }

@@ -3,13 +3,14 @@
 //! Record by record in the order in which they come, it takes the uplink by which the far end has it earliest: the own
 //! one, or a neighbour's that is one step away while both live and nothing is cut between them.
 
-use tidegate_testing::fleets::{ACTIVE, Party, Plan, Seen, TICK};
+use tidegate_testing::fleets::{Party, Plan, Seen};
 
-/// Steps between two nodes, and from a node to the far end: the least that a world has.
+/// Steps between two nodes: the least that a world has.
 const HOP: u64 = 1;
-const FAR: u64 = 1;
+/// Milliseconds from a node to the far end.
+const FAR: u64 = 25;
 /// After it all is well for ever.
-const END: u64 = ACTIVE + 400_000 / TICK;
+const END: u64 = 100_000;
 
 /// Ticks at which the far end has each record, which stand in order by node; `None` where no uplink ever carries it.
 pub(super) fn times(plan: &Plan, records: &[Seen]) -> Vec<Option<u64>> {
@@ -26,8 +27,8 @@ pub(super) fn times(plan: &Plan, records: &[Seen]) -> Vec<Option<u64>> {
         // The own uplink, where others are no sooner.
         let best = ways.min_by(|a, b| a.0.floor().total_cmp(&b.0.floor()).then((a.1 != node).cmp(&(b.1 != node))));
         let Some((start, by)) = best else { continue };
-        free[by] = start + 1e3 / (plan.capacity[by] * TICK as f64);
-        times[at] = Some(start.floor() as u64 + FAR);
+        free[by] = start + 1e3 / (plan.capacity[by] * plan.tick as f64);
+        times[at] = Some(start.floor() as u64 + plan.ticks(FAR));
     }
     times
 }
@@ -65,7 +66,7 @@ mod tests {
     fn quiet(events: Vec<Event>) -> Plan {
         let mut plan = plan(Mix::Alarms, 1);
         plan.events = events;
-        plan.capacity = vec![40.0; plan.nodes];
+        plan.capacity = vec![200.0; plan.nodes];
         plan
     }
 
@@ -81,7 +82,7 @@ mod tests {
             Event { fault: Fault::Refused(2), from: 10, until: 20 },
         ]);
         let records = [seen(0, 1), seen(0, 1), seen(0, 1), seen(0, 12), seen(3, 13)];
-        let expected = [Some(2), Some(3), Some(3), Some(14), Some(15)];
-        assert_eq!(times(&plan, &records), expected, "40 records/s are one in a tick");
+        let expected = [Some(6), Some(7), Some(7), Some(18), Some(19)];
+        assert_eq!(times(&plan, &records), expected, "200 records/s are one in a tick");
     }
 }

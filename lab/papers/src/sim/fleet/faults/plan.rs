@@ -1,9 +1,12 @@
 //! What happens in the worlds of `fleet-faults-oracle`.
 
 use tidegate_testing::fleets::{
-    ACTIVE, Clock, Event, Fault, Level, ORCHESTRATORS, Party, Plan, Random, TICK,
+    Clock, Event, Fault, Level, ORCHESTRATORS, Party, Plan, Random,
 };
 
+/// Milliseconds of a tick, and ticks in which things happen.
+pub(super) const TICK: u64 = 5;
+const ACTIVE: u64 = 40_000 / TICK;
 /// Nodes of a fleet.
 const NODES: usize = 4;
 
@@ -56,11 +59,11 @@ impl Mix {
 /// The plan of a seed: four nodes of 60 to 120 records/s each, two to six faults of 0.5 to 8 s.
 pub(super) fn plan(mix: Mix, seed: u64) -> Plan {
     let random = &mut Random::new(seed, 4);
-    let capacity: Vec<f64> = (0..NODES).map(|_| random.between(60, 120) as f64).collect();
+    let capacity: Vec<f64> = (0..NODES).map(|_| random.between(200, 400) as f64).collect();
     let levels = capacity.iter().map(|&capacity| levels(mix, random, capacity)).collect();
     let events = (0..random.between(2, 6)).map(|_| event(random)).collect();
     let clocks = (0..NODES + ORCHESTRATORS).map(|_| Clock::new(random)).collect();
-    Plan { nodes: NODES, capacity, levels, events, clocks, says_left: true }
+    Plan { nodes: NODES, capacity, levels, events, clocks, says_left: true, told: 1.0, tick: TICK }
 }
 
 fn levels(mix: Mix, random: &mut Random, capacity: f64) -> Vec<Level> {
