@@ -72,11 +72,15 @@ impl Egress {
         let soon = self.believed(base.now, seat.output).in_span(SOON);
         let places: Vec<(ClassId, OutputId)> =
             self.grants.all.keys().map(|&(Reverse(class), peer)| (class, peer)).collect();
-        for (class, peer) in places {
-            let grant = &self.grants.all[&(Reverse(class), peer)];
+        for (of, peer) in places {
+            let grant = &self.grants.all[&(Reverse(of), peer)];
             let Some(at) = grant.next(base.now) else { continue };
-            let is_little = || ahead_of(base, uplink, class) <= soon;
-            if !self.takes(base, peer, class) || is_little() {
+            // What is more urgent goes first, where the uplink is short of it too. Nothing is reserved for the least urgent
+            // class: what is more urgent would wait there behind all that is the neighbour's own.
+            let first = if of.0 + 1 == seat.relayed.0 { of.0 } else { 0 };
+            let is_much = |class: &ClassId| ahead_of(base, uplink, *class) > soon;
+            let Some(class) = (first..=of.0).map(ClassId).find(is_much) else { continue };
+            if !self.takes(base, peer, class) {
                 continue;
             }
             let [live, late] = base.holdings.heads(class, seat.output, base.now);
@@ -87,7 +91,7 @@ impl Egress {
             };
             if at <= base.now {
                 let what = (key, Choice { class, timing });
-                return self.send_by(base, what, (Reverse(class), peer));
+                return self.send_by(base, what, (Reverse(of), peer));
             }
             self.grants.wake_at(at);
         }

@@ -136,6 +136,19 @@ pub fn trace(heavy: bool, seed: u64) {
     for e in &plan.events { println!("{:?} {:.3}..{:.3}", e.fault, (e.from * TICK) as f64 / 1e3, (e.until * TICK) as f64 / 1e3); }
     for (n, l) in plan.levels.iter().enumerate() { println!("node {n} cap {} {:?}", plan.capacity[n], l.iter().map(|(t, r)| ((t * TICK) as f64 / 1e3, r.map(|r| (r * 10.0).round() / 10.0))).collect::<Vec<_>>()); }
     let c = World::<Whole>::of(plan.clone(), seed, true).run();
+    if std::env::args().nth(5).is_some() {
+        for sec in 0..41 { for node in 0..4 {
+            let mut line = format!("{sec} n{node}:");
+            for class in 0..3 {
+                let v: Vec<_> = c.records().filter(|s| s.class == class && s.node == node && s.came * TICK / 1000 == sec).collect();
+                let t: Vec<u64> = v.iter().filter_map(took).collect();
+                let lent = v.iter().filter(|s| s.arrived.is_some_and(|a| a.1 != node)).count();
+                line += &format!("  {} lent {lent} p50 {} p99 {}", v.len(), quantile(&t, 0.5), quantile(&t, 0.99));
+            }
+            println!("{line}");
+        } }
+        return;
+    }
     for s in c.records().filter(is_ls) {
         let Some(t) = took(&s) else { continue };
         if t > std::env::args().nth(4).unwrap().parse().unwrap() { println!("node {} came {:.3} took {t} by {} up {:?}", s.node, (s.came * TICK) as f64 / 1e3, s.arrived.unwrap().1, plan.uplink(s.node, s.came)); }

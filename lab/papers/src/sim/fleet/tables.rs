@@ -6,6 +6,7 @@
 
 mod case;
 mod measure;
+mod oracle;
 mod paper;
 
 use std::path::Path;
@@ -137,7 +138,7 @@ fn table(rows: &[Row]) -> Vec<String> {
             "lt/s",
             "",
             "all/s",
-            "ls mean/p99 s  late%",
+            if case.traces.is_some() { "ls p50/p99 s  late%" } else { "ls mean/p99 s  late%" },
             "nm",
             "lt",
             "ls p99*",
@@ -151,7 +152,8 @@ fn table(rows: &[Row]) -> Vec<String> {
     for (case, measured) in rows {
         let mut line = format!("{:>6} {:<14}{:>8.0}", case.rate, case.system.name(), measured.all);
         for class in &measured.classes {
-            let times = format!("{:.3}/{:.3}", class.mean, class.p99);
+            let typical = if case.traces.is_some() { class.p50 } else { class.mean };
+            let times = format!("{typical:.3}/{:.3}", class.p99);
             line += &format!("{times:>15}{:>7.1}", class.late * 100.0);
         }
         let Measured { lender_p99, redirected, twice, .. } = measured;
