@@ -21,8 +21,8 @@ use crate::options::NodeOptions;
 
 /// What may go at once after a pause: a node is not asked more often.
 const BURST: Duration = Duration::from_millis(20);
-/// How far a record that is more urgent than its grant's class may overdraw the pace: it does not wait for less urgent
-/// ones that went before it. The provider takes what comes this early within what it reserves.
+/// How far a record of the most urgent class may overdraw the pace of a less urgent class's grant: it does not wait for
+/// those that went before it. The provider takes what comes this early within what it reserves.
 const OVERDRAFT: Duration = RELAY_CREDIT.checked_div(2).expect("two is not zero");
 /// How long a provider that gives a record back is sent nothing: another one may take it.
 const GIVEN_BACK: Duration = Duration::from_millis(100);
@@ -75,7 +75,7 @@ impl GrantPacer {
         (self.under_way < most).then_some(self.paid_at)
     }
 
-    /// The same for a record that is more urgent than the grant's class.
+    /// The same for a record of the most urgent class, by a less urgent class's grant.
     pub(super) fn next_urgent(&self, now: Time) -> Option<Time> {
         self.next(now).map(|at| at - OVERDRAFT)
     }
@@ -180,11 +180,11 @@ mod tests {
     }
 
     #[test]
-    fn a_more_urgent_record_overdraws_the_pace_and_pays_for_it() {
+    fn an_alarm_overdraws_the_pace_and_pays_for_it() {
         let mut way = granted(10_000);
         (0..2).for_each(|_| way.send(NOW, Size(1000)));
-        let paid = NOW + Duration::from_millis(180);
-        assert_eq!(way.next(NOW), Some(paid), "two records are 200 ms, less the burst");
+        let paid = NOW + Duration::from_millis(200);
+        assert_eq!(way.next(NOW), Some(paid));
         let urgent = way.next_urgent(NOW).unwrap();
         assert_eq!(urgent, paid - Duration::from_millis(125));
         way.send(urgent, Size(500));

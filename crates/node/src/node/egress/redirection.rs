@@ -69,7 +69,7 @@ impl Egress {
             None => {}
         }
         let uplink = self.outputs[usize::from(seat.output.0)].uplink;
-        let soon = self.believed(base.now, seat.output).in_span(SOON);
+        let carries = self.believed(base.now, seat.output);
         let places: Vec<(ClassId, OutputId)> =
             self.grants.all.keys().map(|&(Reverse(class), peer)| (class, peer)).collect();
         for (of, peer) in places {
@@ -78,7 +78,10 @@ impl Egress {
             // What is more urgent goes first, where the uplink is short of it too. Nothing is reserved for the least urgent
             // class: what is more urgent would wait there behind all that is the neighbour's own.
             let first = if of.0 + 1 == seat.relayed.0 { of.0 } else { 0 };
-            let is_much = |class: &ClassId| ahead_of(base, uplink, *class) > soon;
+            let is_much = |class: &ClassId| {
+                let soon = SOON.min(base.options.classes.spec(*class).latency / 2);
+                ahead_of(base, uplink, *class) > carries.in_span(soon)
+            };
             let Some(class) = (first..=of.0).map(ClassId).find(is_much) else { continue };
             if !self.takes(base, peer, class) {
                 continue;

@@ -215,6 +215,17 @@ fn figures(rows: &[Row]) -> Vec<Figure> {
 mod tests {
     use super::*;
 
+    #[test]
+    #[ignore]
+    fn recorded_now() {
+        let folder = Path::new("/work/shared/data/net/mahimahi");
+        let traces = case::recorded(folder).unwrap().unwrap();
+        let wanted = std::env::var("ROWS").unwrap_or_default();
+        let cases = case::over(traces).into_iter().filter(|case| wanted.split(',').any(|one| one == case.system.name())).collect();
+        let rows = play(cases, 1).unwrap();
+        table(&rows).iter().for_each(|line| println!("{line}"));
+    }
+
     /// A short run of the table's main row: redirecting serves more, and costs `ls` nothing.
     #[test]
     fn redirecting_carries_more_and_costs_the_urgent_nothing() {
