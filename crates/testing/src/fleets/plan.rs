@@ -119,7 +119,16 @@ impl Plan {
         let levels = capacity.iter().map(|&capacity| levels(random, capacity)).collect();
         let events = (0..random.between(0, 7)).map(|_| event(random, nodes)).collect();
         let clocks = (0..nodes + ORCHESTRATORS).map(|_| Clock::new(random)).collect();
-        Plan { nodes, capacity, levels, events, clocks, says_left: false, told: 1.0 / 0.92, tick: TICK }
+        Plan {
+            nodes,
+            capacity,
+            levels,
+            events,
+            clocks,
+            says_left: false,
+            told: 1.0 / 0.92,
+            tick: TICK,
+        }
     }
 
     /// The same, with nodes' processes that stand still for seconds.

@@ -21,8 +21,8 @@ use tidegate_types::units::{Size, Time};
 use self::options::{CLASSES, options};
 use self::process::{Content, Process, Ticket, content, output_to, payload, peer_by};
 use super::member::{Member, Sent, Seq};
-use super::plan::{Plan, Uplink};
 use super::ms;
+use super::plan::{Plan, Uplink};
 use super::random::Random;
 use crate::{Cut, Disk, Wire, offer};
 

@@ -332,7 +332,9 @@ impl<N: Member> World<N> {
                     }
                 }
                 Wish::Pick(sent) => self.check_fence(place, sent),
-                Wish::Send(sent) => self.post(self.plan.ticks(FAR), Mail::AtFarEnd(place, life, sent)),
+                Wish::Send(sent) => {
+                    self.post(self.plan.ticks(FAR), Mail::AtFarEnd(place, life, sent))
+                }
             }
         }
     }

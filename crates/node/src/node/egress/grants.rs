@@ -187,8 +187,8 @@ mod tests {
         assert_eq!(way.next(NOW), Some(paid));
         let urgent = way.next_urgent(NOW).unwrap();
         assert_eq!(urgent, paid - Duration::from_millis(125));
-        way.send(urgent, Size(500));
-        assert_eq!(way.next(NOW), Some(paid + Duration::from_millis(50)));
+        way.send(urgent, Size(400));
+        assert_eq!(way.next(NOW), Some(paid + Duration::from_millis(40)));
     }
 
     #[test]

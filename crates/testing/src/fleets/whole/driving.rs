@@ -40,7 +40,10 @@ impl Whole {
         let Some(&((origin, seq, class), _)) = self.process.begun.get(&cut.id) else { return };
         self.waits_no_more((origin, seq));
         if class == 2 {
-            self.process.behind.values_mut().for_each(|bytes| *bytes += cut.range.end - cut.range.start);
+            self.process
+                .behind
+                .values_mut()
+                .for_each(|bytes| *bytes += cut.range.end - cut.range.start);
         }
     }
 
@@ -67,7 +70,8 @@ impl Whole {
                 self.wishes.push_back(Wish::Pick(sent));
             } else if cut.path.output != OWN {
                 // It may be on the silent uplink as well.
-                let was_handed = wire.unconfirmed.iter().any(|(id, path)| *id == cut.id && path.output == OWN);
+                let was_handed =
+                    wire.unconfirmed.iter().any(|(id, path)| *id == cut.id && path.output == OWN);
                 self.may_repeat += u64::from(was_handed);
                 away.insert(seq, peer_by(self.place, cut.path.output));
             }
@@ -168,7 +172,13 @@ impl Whole {
     }
 
     /// A neighbour's record, for our uplink.
-    pub(super) fn relay(&mut self, from: usize, asked: (u64, DeliveryId), class: ClassId, item: Item) {
+    pub(super) fn relay(
+        &mut self,
+        from: usize,
+        asked: (u64, DeliveryId),
+        class: ClassId,
+        item: Item,
+    ) {
         let process = &mut self.process;
         if process.taken.contains(&item.identity) {
             let word = Word::Answer(asked.0, asked.1, true, true);
@@ -238,7 +248,8 @@ impl Whole {
             }
         }
         // A silent uplink takes what the window lets go.
-        let carries = if uplink == Uplink::Silent { self.capacity } else { uplink.carries() * RECORD as f64 };
+        let carries =
+            if uplink == Uplink::Silent { self.capacity } else { uplink.carries() * RECORD as f64 };
         let a_tick = carries * self.tick as f64 / 1e3;
         let most = a_tick + RECORD as f64;
         process.budget = (process.budget + a_tick).min(most);

@@ -8,8 +8,8 @@ use tidegate_node::io::{
 };
 use tidegate_node::options::{FleetSeat, NodeOptions, OptionsError};
 use tidegate_node::rules::{Rule, Rules};
-use tidegate_testing::{Cut, Wire};
 use tidegate_testing::support::*;
+use tidegate_testing::{Cut, Wire};
 use tidegate_types::amount::Amount;
 use tidegate_types::class::{ClassId, ClassSpec, Classes, default_classes};
 use tidegate_types::record::{AcceptMode, DropReason, RefuseReason};

@@ -51,7 +51,11 @@ fn play(mix: Mix, seed: u64) -> Shown {
         fleet_down: Vec::new(),
         oracle_down: Vec::new(),
         behind: with.behind.iter().map(|(bytes, cut)| bytes * 1000 / cut).collect(),
-        broken: with.broken.iter().map(|what| format!("{} world {seed}: {what}", mix.name())).collect(),
+        broken: with
+            .broken
+            .iter()
+            .map(|what| format!("{} world {seed}: {what}", mix.name()))
+            .collect(),
     };
     for (seen, best) in urgent.iter().zip(best) {
         let Some((took, best)) = took(seen).zip(best) else { continue };
@@ -87,11 +91,15 @@ pub fn run(seed: u64, seeds: u64) -> Findings {
 }
 
 fn table(mix: Mix, shown: &[Shown]) -> (Vec<String>, Vec<Figure>) {
-    let all = |of: fn(&Shown) -> &Vec<u64>| -> Vec<u64> { shown.iter().flat_map(of).copied().collect() };
+    let all =
+        |of: fn(&Shown) -> &Vec<u64>| -> Vec<u64> { shown.iter().flat_map(of).copied().collect() };
     let mut lines = vec![
         String::new(),
         format!("{}, {} worlds: {}", mix.name(), shown.len(), mix.about()),
-        format!("{:<42}{:>9}{:>9}{:>9}{:>9}{:>9}", "ls, ms to the far end", "records", "p50", "p99", "p99.9", "worst"),
+        format!(
+            "{:<42}{:>9}{:>9}{:>9}{:>9}{:>9}",
+            "ls, ms to the far end", "records", "p50", "p99", "p99.9", "worst"
+        ),
     ];
     let rows: [(&str, Vec<u64>); 5] = [
         ("fleet", all(|one| &one.fleet)),
@@ -102,15 +110,28 @@ fn table(mix: Mix, shown: &[Shown]) -> (Vec<String>, Vec<Figure>) {
     ];
     for (name, took) in &rows {
         let at = |part| quantile(took, part);
-        lines.push(format!("{name:<42}{:>9}{:>9}{:>9}{:>9}{:>9}", took.len(), at(0.5), at(0.99), at(0.999), at(1.0)));
+        lines.push(format!(
+            "{name:<42}{:>9}{:>9}{:>9}{:>9}{:>9}",
+            took.len(),
+            at(0.5),
+            at(0.99),
+            at(0.999),
+            at(1.0)
+        ));
     }
-    let [fleet, best, _, fleet_down, best_down] = rows.map(|(_, took)| quantile(&took, 0.99) as f64);
-    let ratio = |one: &Shown| quantile(&one.fleet, 0.99) as f64 / quantile(&one.oracle, 0.99).max(1) as f64;
+    let [fleet, best, _, fleet_down, best_down] =
+        rows.map(|(_, took)| quantile(&took, 0.99) as f64);
+    let ratio =
+        |one: &Shown| quantile(&one.fleet, 0.99) as f64 / quantile(&one.oracle, 0.99).max(1) as f64;
     let mut over: Vec<(f64, u64)> = shown.iter().map(|one| (ratio(one), one.seed)).collect();
     over.sort_by(|a, b| b.0.total_cmp(&a.0));
     let above = over.iter().filter(|(ratio, _)| *ratio > 1.5).count();
-    let worst: Vec<String> = over.iter().take(5).map(|(ratio, seed)| format!("{seed} ({ratio:.1})")).collect();
-    lines.push(format!("p99 above 1.5 times the oracle's in {above} worlds; the worst: {}", worst.join(", ")));
+    let worst: Vec<String> =
+        over.iter().take(5).map(|(ratio, seed)| format!("{seed} ({ratio:.1})")).collect();
+    lines.push(format!(
+        "p99 above 1.5 times the oracle's in {above} worlds; the worst: {}",
+        worst.join(", ")
+    ));
     let behind = all(|one| &one.behind);
     let cuts = |part| quantile(&behind, part) as f64 / 1e3;
     let long = behind.iter().filter(|cuts| **cuts > 1000).count();
@@ -131,26 +152,22 @@ fn table(mix: Mix, shown: &[Shown]) -> (Vec<String>, Vec<Figure>) {
     ];
     (lines, figures)
 }
-pub fn trace(heavy: bool, seed: u64) {
-    let plan = plan::plan(if heavy { Mix::Heavy } else { Mix::Alarms }, seed);
-    for e in &plan.events { println!("{:?} {:.3}..{:.3}", e.fault, (e.from * TICK) as f64 / 1e3, (e.until * TICK) as f64 / 1e3); }
-    for (n, l) in plan.levels.iter().enumerate() { println!("node {n} cap {} {:?}", plan.capacity[n], l.iter().map(|(t, r)| ((t * TICK) as f64 / 1e3, r.map(|r| (r * 10.0).round() / 10.0))).collect::<Vec<_>>()); }
-    let c = World::<Whole>::of(plan.clone(), seed, true).run();
-    if std::env::args().nth(5).is_some() {
-        for sec in 0..41 { for node in 0..4 {
-            let mut line = format!("{sec} n{node}:");
-            for class in 0..3 {
-                let v: Vec<_> = c.records().filter(|s| s.class == class && s.node == node && s.came * TICK / 1000 == sec).collect();
-                let t: Vec<u64> = v.iter().filter_map(took).collect();
-                let lent = v.iter().filter(|s| s.arrived.is_some_and(|a| a.1 != node)).count();
-                line += &format!("  {} lent {lent} p50 {} p99 {}", v.len(), quantile(&t, 0.5), quantile(&t, 0.99));
-            }
-            println!("{line}");
-        } }
-        return;
-    }
-    for s in c.records().filter(is_ls) {
-        let Some(t) = took(&s) else { continue };
-        if t > std::env::args().nth(4).unwrap().parse().unwrap() { println!("node {} came {:.3} took {t} by {} up {:?}", s.node, (s.came * TICK) as f64 / 1e3, s.arrived.unwrap().1, plan.uplink(s.node, s.came)); }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One world of alarms: the fleet is nowhere worse than the oracle, no alarm is borrowed behind bulk, and what a node
+    /// alone has to wait for is seconds.
+    #[test]
+    fn a_fleet_stands_between_the_oracle_and_each_node_alone() {
+        let shown = play(Mix::Alarms, 1);
+        assert_eq!(shown.broken, Vec::<String>::new());
+        let p99 = |took: &[u64]| quantile(took, 0.99);
+        let [best, fleet, alone] =
+            [&shown.oracle, &shown.fleet, &shown.alone].map(|took| p99(took));
+        assert!(best <= fleet && fleet * 2 <= best * 3 && alone > 1000, "{best} {fleet} {alone}");
+        assert!(!shown.behind.is_empty() && shown.behind.iter().all(|cuts| *cuts <= 1000));
+        assert!(!shown.fleet_down.is_empty());
     }
 }

@@ -51,6 +51,7 @@ pub fn run(seed: u64, recorded: &Path) -> anyhow::Result<Findings> {
         Some(traces) => {
             let rows = play(case::over(traces), seed)?;
             lines.extend(table(&rows));
+            told.extend(figures_of_recorded(&rows));
             broken.extend(rows.iter().flat_map(|(_, measured)| measured.broken.clone()));
         }
         None => lines.push(format!(
@@ -211,20 +212,30 @@ fn figures(rows: &[Row]) -> Vec<Figure> {
     lines
 }
 
+/// What the fleet makes of recorded uplinks, beside who knows them and a node alone.
+fn figures_of_recorded(rows: &[Row]) -> Vec<Figure> {
+    let find = |system: System| rows.iter().find(|(case, _)| case.system == system);
+    let ours = System::Fleet(MatchingName::default());
+    let alone = System::Alone(SchedulerName::Tidegate);
+    let mut told = Vec::new();
+    for (name, system) in [("oracle", System::Oracle), ("alone", alone), ("fleet", ours)] {
+        let Some((_, measured)) = find(system) else { continue };
+        let mut tell = |what: &str, value: f64, unit: &str| {
+            told.push(figure(&format!("janus_tables_recorded_{name}_{what}"), value, unit));
+        };
+        tell("all", measured.all, "a_second");
+        for (class, of) in ["ls", "nm", "lt"].into_iter().zip(&measured.classes) {
+            tell(&format!("{class}_p50"), of.p50 * 1e3, "ms");
+            tell(&format!("{class}_p99"), of.p99 * 1e3, "ms");
+            tell(&format!("{class}_late"), of.late * 100.0, "percent");
+        }
+    }
+    told
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    #[ignore]
-    fn recorded_now() {
-        let folder = Path::new("/work/shared/data/net/mahimahi");
-        let traces = case::recorded(folder).unwrap().unwrap();
-        let wanted = std::env::var("ROWS").unwrap_or_default();
-        let cases = case::over(traces).into_iter().filter(|case| wanted.split(',').any(|one| one == case.system.name())).collect();
-        let rows = play(cases, 1).unwrap();
-        table(&rows).iter().for_each(|line| println!("{line}"));
-    }
 
     /// A short run of the table's main row: redirecting serves more, and costs `ls` nothing.
     #[test]

@@ -25,7 +25,9 @@ pub(super) fn times(plan: &Plan, records: &[Seen]) -> Vec<Option<u64>> {
             Some((goes(plan, by, free[by].max(there as f64))?, by))
         });
         // The own uplink, where others are no sooner.
-        let best = ways.min_by(|a, b| a.0.floor().total_cmp(&b.0.floor()).then((a.1 != node).cmp(&(b.1 != node))));
+        let best = ways.min_by(|a, b| {
+            a.0.floor().total_cmp(&b.0.floor()).then((a.1 != node).cmp(&(b.1 != node)))
+        });
         let Some((start, by)) = best else { continue };
         free[by] = start + 1e3 / (plan.capacity[by] * plan.tick as f64);
         times[at] = Some(start.floor() as u64 + plan.ticks(FAR));
@@ -48,7 +50,8 @@ fn leaves(plan: &Plan, node: usize, by: usize, came: u64) -> Option<u64> {
 /// When an uplink carries something that waits from `start` on.
 fn goes(plan: &Plan, by: usize, start: f64) -> Option<f64> {
     let first = start.floor() as u64;
-    let tick = (first..END).find(|&tick| runs(plan, by, tick) && plan.uplink(by, tick).carries() > 0.0)?;
+    let tick =
+        (first..END).find(|&tick| runs(plan, by, tick) && plan.uplink(by, tick).carries() > 0.0)?;
     Some(start.max(tick as f64))
 }
 

@@ -1,8 +1,6 @@
 //! What happens in the worlds of `fleet-faults-oracle`.
 
-use tidegate_testing::fleets::{
-    Clock, Event, Fault, Level, ORCHESTRATORS, Party, Plan, Random,
-};
+use tidegate_testing::fleets::{Clock, Event, Fault, Level, ORCHESTRATORS, Party, Plan, Random};
 
 /// Milliseconds of a tick, and ticks in which things happen.
 pub(super) const TICK: u64 = 5;
@@ -31,7 +29,9 @@ impl Mix {
 
     pub(super) fn about(self) -> &'static str {
         match self {
-            Mix::Alarms => "ls is 1 to 3 % of an uplink, nm 5 to 20 %, lt the rest of a load of 0 to 1.6 uplinks",
+            Mix::Alarms => {
+                "ls is 1 to 3 % of an uplink, nm 5 to 20 %, lt the rest of a load of 0 to 1.6 uplinks"
+            }
             Mix::Heavy => "ls is 5 to 55 % of a load of 0 to 2.1 uplinks",
         }
     }

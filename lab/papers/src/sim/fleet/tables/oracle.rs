@@ -25,7 +25,11 @@ struct Room(Vec<u64>);
 impl Room {
     fn new(service: &Service, length: Duration) -> Self {
         let milli = |at: u64| Duration::from_millis(at);
-        Room((0..length.as_millis() as u64).map(|at| service.room(milli(at), milli(at + 1)) as u64).collect())
+        Room(
+            (0..length.as_millis() as u64)
+                .map(|at| service.room(milli(at), milli(at + 1)) as u64)
+                .collect(),
+        )
     }
 
     /// The millisecond in which so many bytes are through that want to go from `from` on.
@@ -53,7 +57,8 @@ impl Room {
 pub(super) fn play(case: &Case, services: &[Service], from: Duration, seed: u64) -> Measured {
     let length = from + Duration::from_secs_f64(case.length);
     let delay = case.network.delay();
-    let mut rooms: Vec<Room> = services.iter().map(|service| Room::new(service, length + AFTER)).collect();
+    let mut rooms: Vec<Room> =
+        services.iter().map(|service| Room::new(service, length + AFTER)).collect();
     let (mut all, mut classes) = (0, [ClassMeasured::default(); 3]);
     for (class, measured) in classes.iter_mut().enumerate() {
         // Nothing before it is free any more: records of a class go in the order in which they came.
@@ -68,7 +73,10 @@ pub(super) fn play(case: &Case, services: &[Service], from: Duration, seed: u64)
             });
             let Some((at, _, by, first)) = ways.min() else { continue };
             rooms[by].take(first, case.size());
-            begin[by] = rooms[by].0[first..].iter().position(|room| *room > 0).map_or(at, |more| first + more);
+            begin[by] = rooms[by].0[first..]
+                .iter()
+                .position(|room| *room > 0)
+                .map_or(at, |more| first + more);
             let ends = Duration::from_millis(at as u64 + 1);
             all += usize::from(ends >= from && ends <= length);
             if node == 0 && came >= from {
@@ -79,7 +87,12 @@ pub(super) fn play(case: &Case, services: &[Service], from: Duration, seed: u64)
         }
         let count = took.len().max(1) as f64;
         let mean = took.iter().sum::<f64>() / count;
-        *measured = ClassMeasured { mean, late: late as f64 / count, p50: quantile(&mut took, 0.5), p99: quantile(&mut took, 0.99) };
+        *measured = ClassMeasured {
+            mean,
+            late: late as f64 / count,
+            p50: quantile(&mut took, 0.5),
+            p99: quantile(&mut took, 0.99),
+        };
     }
     Measured { classes, all: all as f64 / case.length, ..Measured::default() }
 }
