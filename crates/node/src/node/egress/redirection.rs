@@ -101,6 +101,37 @@ impl Egress {
         None
     }
 
+    /// Sends an alarm by a neighbour that answers sooner than our own uplink, where a queue below us, or silence, makes that
+    /// one late by half of the bound.
+    pub(crate) fn hurry(&mut self, base: &mut Base) -> Option<Output> {
+        let seat = base.options.fleet.filter(|_| !self.grants.all.is_empty())?;
+        let class = ClassId(0);
+        if class.0 + 1 == seat.relayed.0 {
+            return None;
+        }
+        let own = &self.outputs[usize::from(seat.output.0)];
+        let uplink = &self.uplinks[own.uplink].uplink;
+        let (least, newest) = uplink.min_rtt().zip(uplink.rtt())?;
+        let silent = own.lanes.iter().filter_map(|lane| lane.silence.since).min()?;
+        let takes = newest.max(base.now.since(silent));
+        let bound = base.options.classes.spec(class).latency;
+        if takes < least + bound / 2 {
+            return None;
+        }
+        let [live, _] = base.holdings.heads(class, seat.output, base.now);
+        let key = live.filter(|key| !base.holdings.is_lent(*key))?;
+        let reserved = |((Reverse(of), peer), grant): &(&Permit, &GrantPacer)| {
+            of.0 + 1 < seat.relayed.0
+                && self.takes(base, *peer, class)
+                && grant.next_urgent(base.now).is_some_and(|at| at <= base.now)
+                && grant.takes(base.now) < takes
+        };
+        let usable = self.grants.all.iter().filter(reserved);
+        let (permit, _) = usable.min_by_key(|(_, grant)| grant.takes(base.now))?;
+        let what = (key, Choice { class, timing: Timing::Live });
+        self.send_by(base, what, *permit)
+    }
+
     /// Whether a neighbour's connection is there and has room for a record of a class.
     pub(super) fn takes(&self, base: &Base, peer: OutputId, class: ClassId) -> bool {
         let state = &self.outputs[usize::from(peer.0)];

@@ -415,6 +415,35 @@ fn what_the_uplink_has_too_much_of_leaves_by_the_permit_of_a_less_urgent_class()
 }
 
 #[test]
+fn an_alarm_leaves_by_a_neighbour_where_a_queue_below_us_makes_it_late() {
+    let report = |wire: &mut Wire, rtt, in_flight| {
+        let (rtt, in_flight) = (Some(ms(rtt)), Size(in_flight));
+        let sample = PathSample { rtt, in_flight, ..PathSample::default() };
+        wire.handle(Input::PathSample { path: lane(LT), sample });
+    };
+    for (permit, rtt, in_flight, goes) in
+        [(NM, 60, 5000, true), (NM, 30, 5000, false), (NM, 60, 0, false), (LT, 60, 5000, false)]
+    {
+        let mut options = fleet_options();
+        options.uplinks[0] = uplink(RateControllerName::Tide, Some(Rate::new(OWN)));
+        let mut wire = up(options);
+        grant(&mut wire, permit, 50_000);
+        report(&mut wire, 10, 0);
+        report(&mut wire, rtt, in_flight);
+        wire.offer("ls/a", 20);
+        assert_eq!(classes_by_peer(&wire).len(), usize::from(goes), "{permit:?} {rtt} {in_flight}");
+        if goes {
+            // The neighbour answers later than our own uplink: the next one stays.
+            wire.advance(ms(100));
+            carry_by_peer(&mut wire);
+            report(&mut wire, rtt, in_flight);
+            wire.offer("ls/b", 20);
+            assert_eq!(classes_by_peer(&wire).len(), 1);
+        }
+    }
+}
+
+#[test]
 fn what_a_silent_connection_was_handed_goes_again_and_is_marked() {
     let mut wire = up(fleet_options());
     grant(&mut wire, LS, 50_000);
