@@ -311,19 +311,15 @@ impl Wire {
     /// Acknowledges every byte that was handed to a path, `rtt` after it was.
     pub fn acknowledge(&mut self, path: PathId, rtt: Duration) {
         let (all, acknowledged) = self.handed.entry(path).or_default();
-        let is_new = acknowledged < all;
-        *acknowledged = *all;
-        let delivered = Size(*all);
-        let rtt = is_new.then_some(rtt);
-        let sample = PathSample { rtt, delivered, ..PathSample::default() };
-        self.handle(Input::PathSample { path, sample });
+        let is_new = std::mem::replace(acknowledged, *all) < *all;
+        self.sample(path, is_new.then_some(rtt));
     }
 
-    /// Reports what is on the way of a path, of which nothing more is acknowledged.
-    pub fn sample(&mut self, path: PathId) {
+    /// Reports what is on the way of a path.
+    pub fn sample(&mut self, path: PathId, rtt: Option<Duration>) {
         let (all, acknowledged) = self.handed.get(&path).copied().unwrap_or_default();
         let (delivered, in_flight) = (Size(acknowledged), Size(all - acknowledged));
-        let sample = PathSample { delivered, in_flight, ..PathSample::default() };
+        let sample = PathSample { rtt, delivered, in_flight, ..PathSample::default() };
         self.handle(Input::PathSample { path, sample });
     }
 

@@ -256,7 +256,7 @@ impl Whole {
         self.is_silent = uplink == Uplink::Silent;
         if self.is_silent && process.is_up {
             let lanes = process.wire.paths().into_iter().filter(|path| path.output == OWN);
-            lanes.for_each(|lane| process.wire.sample(lane));
+            lanes.for_each(|lane| process.wire.sample(lane, None));
         }
     }
 }
