@@ -46,6 +46,7 @@ mod connection;
 mod listener;
 mod options;
 mod pulse;
+mod revive;
 mod room;
 pub mod session;
 mod woken;
@@ -53,6 +54,7 @@ mod woken;
 pub use self::clients::{ClientStatus, Clients};
 pub use self::listener::{MqttError, MqttListener, bind};
 pub use self::options::MqttOptions;
+pub use self::revive::revive;
 pub use self::session::Refused;
 pub use tidegate_mqtt::{Reason, Version, Violation};
 
