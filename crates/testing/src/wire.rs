@@ -270,11 +270,8 @@ impl Wire {
 
     /// An output as a whole comes up or goes down; its paths come up one by one later.
     pub fn destination(&mut self, output: OutputId, up: bool) {
-        if !up {
-            for path in self.paths().into_iter().filter(|path| path.output == output) {
-                self.forget_path(path);
-            }
-        }
+        let paths = self.paths().into_iter().filter(|path| !up && path.output == output);
+        paths.for_each(|path| self.forget_path(path));
         let destination = Destination::Output(output);
         self.handle(Input::DestinationState { destination, up });
     }
