@@ -3,6 +3,7 @@
 
 mod cut;
 mod disk;
+pub mod fleets;
 mod hostile;
 mod link;
 mod log;

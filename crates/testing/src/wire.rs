@@ -270,11 +270,8 @@ impl Wire {
 
     /// An output as a whole comes up or goes down; its paths come up one by one later.
     pub fn destination(&mut self, output: OutputId, up: bool) {
-        if !up {
-            for path in self.paths().into_iter().filter(|path| path.output == output) {
-                self.forget_path(path);
-            }
-        }
+        let paths = self.paths().into_iter().filter(|path| !up && path.output == output);
+        paths.for_each(|path| self.forget_path(path));
         let destination = Destination::Output(output);
         self.handle(Input::DestinationState { destination, up });
     }
@@ -311,11 +308,15 @@ impl Wire {
     /// Acknowledges every byte that was handed to a path, `rtt` after it was.
     pub fn acknowledge(&mut self, path: PathId, rtt: Duration) {
         let (all, acknowledged) = self.handed.entry(path).or_default();
-        let is_new = acknowledged < all;
-        *acknowledged = *all;
-        let delivered = Size(*all);
-        let rtt = is_new.then_some(rtt);
-        let sample = PathSample { rtt, delivered, ..PathSample::default() };
+        let is_new = std::mem::replace(acknowledged, *all) < *all;
+        self.sample(path, is_new.then_some(rtt));
+    }
+
+    /// Reports what is on the way of a path.
+    pub fn sample(&mut self, path: PathId, rtt: Option<Duration>) {
+        let (all, acknowledged) = self.handed.get(&path).copied().unwrap_or_default();
+        let (delivered, in_flight) = (Size(acknowledged), Size(all - acknowledged));
+        let sample = PathSample { rtt, delivered, in_flight, ..PathSample::default() };
         self.handle(Input::PathSample { path, sample });
     }
 

@@ -21,6 +21,8 @@ use crate::report::{Findings, figure};
 
 /// Runs of each case of `node-tables` and `janus-4g`: as many as the paper's.
 const RUNS: u64 = 5;
+/// Worlds of `fleet-faults-oracle`.
+const WORLDS: u64 = 200;
 
 /// A scenario.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +58,7 @@ const SEEDS: &[&str] = &["seed", "seeds"];
 
 /// All of them.
 #[rustfmt::skip]
-pub const SCENARIOS: [Scenario; 26] = [
+pub const SCENARIOS: [Scenario; 27] = [
     scenario("node-hol", "Alarms beside bulk at 160 % of 2 Mbit/s, under each scheduler", &["seed", "scheduler", "law", "speed"], |lab, asked| lab.hol(asked)),
     scenario("node-steps", "A link that falls from 8 to 1 Mbit/s and rises, and 15 other disturbances", &["seed", "law", "speed"], |lab, asked| lab.steps(asked)),
     scenario("node-seeds", "Random worlds: nothing is lost, nothing is stuck, no promise is broken", &["seed", "seeds", "speed"], |lab, asked| lab.seeds(asked)),
@@ -69,6 +71,7 @@ pub const SCENARIOS: [Scenario; 26] = [
     of_data("net", scenario("held-out", "Recordings on which nothing was tuned, beside BBR", &["seed", "law", "data"], |_, asked| traces::held_out::run(&asked.given.data, asked.seed(), asked.law()))),
     scenario("fleet-scale", "Matchings of fleets of up to 10,000 nodes, beside the optimum", &["seed"], |_, asked| Ok(fleet::scale(asked.seed()))),
     scenario("fleet-damping", "A fleet whose loads switch: grants that rest, and what waits", &["seed"], |_, asked| Ok(fleet::damping(asked.seed()))),
+    scenario("fleet-faults-oracle", "Uplinks, leaders and lenders that fail, beside an oracle that knows when", SEEDS, |_, asked| Ok(fleet::faults_oracle(asked.seed(), asked.runs(WORLDS)))),
     scenario("janus-tables", "JANUS's tables of fleets on 3G, 4G, WiFi and recorded uplinks", &["seed", "data"], |_, asked| fleet::tables(asked.seed(), &asked.given.data.join("net/mahimahi"))),
     scenario("place-scale", "Placement heuristics on up to 10,000 topics, and repair under drift", &["seed"], |_, asked| Ok(place::run(asked.seed()))),
     scenario("link-h", "Three paths with heavy loss: goodput, media, alarms", SEEDS, |_, asked| Ok(links::heavy(asked.seeds(10)))),

@@ -196,7 +196,8 @@ impl Node {
         if let Some(output) = durability.next_output(base).or_else(|| base.outbox.pop()) {
             return Some(output);
         }
-        let transmit = egress.forward(base, admission.processing.get());
+        let hurried = egress.hurry(base);
+        let transmit = hurried.or_else(|| egress.forward(base, admission.processing.get()));
         let work = transmit.or_else(|| egress.redirect(base));
         let work = work.or_else(|| preparation.next_script(base));
         let work = match is_stopping {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate_fleet::{Election, ElectionInput, ElectionOptions, ElectionOutput, KeyHolder};
+use tidegate_testing::fleets::Random;
 use tidegate_types::units::Time;
 
-use crate::fleet::faults::random::Random;
 use crate::fleet::support::at;
 
 const LEASE: Duration = Duration::from_secs(2);

@@ -21,8 +21,13 @@ use crate::options::NodeOptions;
 
 /// What may go at once after a pause: a node is not asked more often.
 const BURST: Duration = Duration::from_millis(20);
+/// How far a record of the most urgent class may overdraw the pace of a less urgent class's grant: it does not wait for
+/// those that went before it. The provider takes what comes this early within what it reserves.
+const OVERDRAFT: Duration = RELAY_CREDIT.checked_div(2).expect("two is not zero");
 /// How long a provider that gives a record back is sent nothing: another one may take it.
 const GIVEN_BACK: Duration = Duration::from_millis(100);
+/// An answer that is older says nothing: the next alarm tries.
+const ANSWER_AGE: Duration = Duration::from_secs(2);
 /// Beyond this an answer tells of a queue, not of a distance.
 const FAR_MAX: Duration = Duration::from_secs(1);
 
@@ -35,6 +40,8 @@ pub(super) struct GrantPacer {
     under_way: Size,
     /// The shortest time to an answer so far: what it takes without any queue.
     fastest: Option<Duration>,
+    /// The newest one, and when it came.
+    newest: Option<(Time, Duration)>,
 }
 
 impl GrantPacer {
@@ -46,6 +53,7 @@ impl GrantPacer {
             paid_at: now,
             under_way: Size::ZERO,
             fastest: None,
+            newest: None,
         }
     }
 
@@ -72,6 +80,11 @@ impl GrantPacer {
         (self.under_way < most).then_some(self.paid_at)
     }
 
+    /// The same for a record of the most urgent class, by a less urgent class's grant.
+    pub(super) fn next_urgent(&self, now: Time) -> Option<Time> {
+        self.next(now).map(|at| at - OVERDRAFT)
+    }
+
     /// A record goes.
     pub(super) fn send(&mut self, now: Time, size: Size) {
         self.under_way += size;
@@ -80,9 +93,16 @@ impl GrantPacer {
     }
 
     /// A record that went `took` ago has its answer.
-    pub(super) fn answered(&mut self, size: Size, took: Duration) {
+    pub(super) fn answered(&mut self, now: Time, size: Size, took: Duration) {
+        self.newest = Some((now, took));
         self.under_way = self.under_way.saturating_sub(size);
         self.fastest = Some(self.fastest.map_or(took, |fastest| fastest.min(took)));
+    }
+
+    /// How long the newest answer took, while that says something.
+    pub(super) fn takes(&self, now: Time) -> Duration {
+        let young = self.newest.filter(|(at, _)| now.since(*at) < ANSWER_AGE);
+        young.map_or(Duration::ZERO, |(_, took)| took)
     }
 
     /// The provider gave a record back.
@@ -141,7 +161,7 @@ impl Grants {
         let Delivery { spec, size, progress, .. } = delivery;
         let class = self.lifted.remove(key).unwrap_or(spec.class);
         if let Some(grant) = self.all.get_mut(&(Reverse(class), spec.output)) {
-            grant.answered(*size, now.since(progress.picked_at));
+            grant.answered(now, *size, now.since(progress.picked_at));
         }
     }
 }
@@ -165,10 +185,22 @@ mod tests {
         while now < NOW + Duration::from_secs(1) {
             now = now.max(way.next(now).unwrap());
             way.send(now, Size(1000));
-            way.answered(Size(1000), Duration::ZERO);
+            way.answered(now, Size(1000), Duration::ZERO);
             sent += 1;
         }
         assert!((100..=103).contains(&sent), "{sent}");
+    }
+
+    #[test]
+    fn an_alarm_overdraws_the_pace_and_pays_for_it() {
+        let mut way = granted(10_000);
+        (0..2).for_each(|_| way.send(NOW, Size(1000)));
+        let paid = NOW + Duration::from_millis(200);
+        assert_eq!(way.next(NOW), Some(paid));
+        let urgent = way.next_urgent(NOW).unwrap();
+        assert_eq!(urgent, paid - Duration::from_millis(125));
+        way.send(urgent, Size(400));
+        assert_eq!(way.next(NOW), Some(paid + Duration::from_millis(40)));
     }
 
     #[test]
@@ -178,7 +210,7 @@ mod tests {
         assert!(way.next(NOW).is_some());
         way.send(NOW, Size(900));
         assert_eq!(way.next(NOW), None, "1,000 bytes are a quarter of a second; it is overdrawn");
-        way.answered(Size(900), Duration::from_millis(250));
+        way.answered(NOW, Size(900), Duration::from_millis(250));
         assert!(way.next(NOW).is_some());
         way.send(NOW, Size(1000));
         assert!(way.next(NOW).is_some(), "1,900 of 2,000: the distance is another quarter");
@@ -193,7 +225,7 @@ mod tests {
         let later = NOW + Duration::from_secs(5);
         assert_eq!((way.amount(later), way.next(later)), (Amount::ZERO, None));
         assert!(!way.is_over(later), "an answer is to come");
-        way.answered(Size(10), Duration::ZERO);
+        way.answered(later, Size(10), Duration::ZERO);
         assert!(way.is_over(later));
     }
 }

@@ -103,14 +103,19 @@ impl Egress {
     }
 
     /// The permit by which a record of a class goes soonest, and when: its own class's, or that of a less urgent one,
-    /// whose records would only go after it.
+    /// whose records would only go after it, and whose pace an alarm may overdraw.
     fn permit_for(&self, base: &Base, class: ClassId) -> Option<(Permit, Time)> {
         let usable = |((Reverse(of), peer), _): &(&Permit, _)| {
             *of >= class && self.takes(base, *peer, class)
         };
         let usable = self.grants.all.iter().filter(usable);
-        let times = usable.filter_map(|(permit, grant)| Some((*permit, grant.next(base.now)?)));
-        times.min_by_key(|((Reverse(of), _), at)| ((*at).max(base.now), *of))
+        let times = usable.filter_map(|(permit, grant)| {
+            let is_lifted = class == ClassId(0) && permit.0.0 > class;
+            let at = if is_lifted { grant.next_urgent(base.now) } else { grant.next(base.now) };
+            Some((*permit, at?))
+        });
+        // Of several that are free, the one that is least overdrawn.
+        times.min_by_key(|((Reverse(of), _), at)| ((*at).max(base.now), *of, *at))
     }
 
     /// The oldest record of a class that was handed to a silent connection and has no answer.

@@ -69,14 +69,21 @@ impl Egress {
             None => {}
         }
         let uplink = self.outputs[usize::from(seat.output.0)].uplink;
-        let soon = self.believed(base.now, seat.output).in_span(SOON);
+        let carries = self.believed(base.now, seat.output);
         let places: Vec<(ClassId, OutputId)> =
             self.grants.all.keys().map(|&(Reverse(class), peer)| (class, peer)).collect();
-        for (class, peer) in places {
-            let grant = &self.grants.all[&(Reverse(class), peer)];
+        for (of, peer) in places {
+            let grant = &self.grants.all[&(Reverse(of), peer)];
             let Some(at) = grant.next(base.now) else { continue };
-            let is_little = || ahead_of(base, uplink, class) <= soon;
-            if !self.takes(base, peer, class) || is_little() {
+            // What is more urgent goes first, where the uplink is short of it too. Nothing is reserved for the least urgent
+            // class: what is more urgent would wait there behind all that is the neighbour's own.
+            let first = if of.0 + 1 == seat.relayed.0 { of.0 } else { 0 };
+            let is_much = |class: &ClassId| {
+                let soon = SOON.min(base.options.classes.spec(*class).latency / 2);
+                ahead_of(base, uplink, *class) > carries.in_span(soon)
+            };
+            let Some(class) = (first..=of.0).map(ClassId).find(is_much) else { continue };
+            if !self.takes(base, peer, class) {
                 continue;
             }
             let [live, late] = base.holdings.heads(class, seat.output, base.now);
@@ -87,11 +94,42 @@ impl Egress {
             };
             if at <= base.now {
                 let what = (key, Choice { class, timing });
-                return self.send_by(base, what, (Reverse(class), peer));
+                return self.send_by(base, what, (Reverse(of), peer));
             }
             self.grants.wake_at(at);
         }
         None
+    }
+
+    /// Sends an alarm by a neighbour that answers sooner than our own uplink, where a queue below us, or silence, makes that
+    /// one late by half of the bound.
+    pub(crate) fn hurry(&mut self, base: &mut Base) -> Option<Output> {
+        let seat = base.options.fleet.filter(|_| !self.grants.all.is_empty())?;
+        let class = ClassId(0);
+        if class.0 + 1 == seat.relayed.0 {
+            return None;
+        }
+        let own = &self.outputs[usize::from(seat.output.0)];
+        let uplink = &self.uplinks[own.uplink].uplink;
+        let (least, newest) = uplink.min_rtt().zip(uplink.rtt())?;
+        let silent = own.lanes.iter().filter_map(|lane| lane.silence.since).min()?;
+        let takes = newest.max(base.now.since(silent));
+        let bound = base.options.classes.spec(class).latency;
+        if takes < least + bound / 2 {
+            return None;
+        }
+        let [live, _] = base.holdings.heads(class, seat.output, base.now);
+        let key = live.filter(|key| !base.holdings.is_lent(*key))?;
+        let reserved = |((Reverse(of), peer), grant): &(&Permit, &GrantPacer)| {
+            of.0 + 1 < seat.relayed.0
+                && self.takes(base, *peer, class)
+                && grant.next_urgent(base.now).is_some_and(|at| at <= base.now)
+                && grant.takes(base.now) < takes
+        };
+        let usable = self.grants.all.iter().filter(reserved);
+        let (permit, _) = usable.min_by_key(|(_, grant)| grant.takes(base.now))?;
+        let what = (key, Choice { class, timing: Timing::Live });
+        self.send_by(base, what, *permit)
     }
 
     /// Whether a neighbour's connection is there and has room for a record of a class.

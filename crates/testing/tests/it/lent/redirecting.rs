@@ -8,8 +8,8 @@ use tidegate_node::io::{
 };
 use tidegate_node::options::{FleetSeat, NodeOptions, OptionsError};
 use tidegate_node::rules::{Rule, Rules};
-use tidegate_testing::Wire;
 use tidegate_testing::support::*;
+use tidegate_testing::{Cut, Wire};
 use tidegate_types::amount::Amount;
 use tidegate_types::class::{ClassId, ClassSpec, Classes, default_classes};
 use tidegate_types::record::{AcceptMode, DropReason, RefuseReason};
@@ -71,6 +71,28 @@ fn load(wire: &mut Wire, key: &str, per_second: u64, millis: u64) {
             wire.offer(key, 1000 - key.len());
         }
         wire.carry();
+        wire.advance(ms(1));
+    }
+}
+
+/// The same, on an uplink that carries 92 kB/s and no more.
+fn load_on(wire: &mut Wire, key: &str, per_second: u64, millis: u64) {
+    let mut budget = 0;
+    for turn in 0..millis {
+        if turn * per_second / 1000 != (turn + 1) * per_second / 1000 {
+            wire.offer(key, 1000 - key.len());
+        }
+        budget = (budget + 92).min(1092);
+        let size = |cut: &Cut| cut.range.end - cut.range.start;
+        while let Some(own) = wire.cuts.iter().find(|cut| cut.path.output != PEER).cloned()
+            && size(&own) <= budget
+        {
+            budget -= size(&own);
+            wire.send_on(own.path);
+            wire.acknowledge(own.path, ms(1));
+            wire.confirm(&[own.id]);
+        }
+        carry_by_peer(wire);
         wire.advance(ms(1));
     }
 }
@@ -361,6 +383,63 @@ fn a_silent_uplink_lets_the_most_urgent_go_by_any_permit() {
         let sent = |class: ClassId| classes.iter().filter(|of| **of == class.0).count();
         assert_eq!([LS, NM].map(sent), [30, 30], "{classes:?}");
         assert!(sent(LT) > 20, "{classes:?}");
+    }
+}
+
+#[test]
+fn an_alarm_does_not_wait_for_less_urgent_records_that_went_by_its_permit() {
+    let mut wire = up(fleet_options());
+    grant(&mut wire, NM, 10_000);
+    wire.destination(OutputId(0), false);
+    (0..3).for_each(|turn| wire.offer(&format!("nm/{turn}"), 996));
+    assert_eq!(classes_by_peer(&wire), [NM.0], "a record is a tenth of a second of the permit");
+    wire.offer("ls/alarm", 20);
+    assert_eq!(classes_by_peer(&wire), [NM.0, LS.0]);
+    (0..20).for_each(|turn| wire.offer(&format!("ls/{turn}"), 992));
+    let early = classes_by_peer(&wire).len();
+    assert!((3..=4).contains(&early), "an eighth of a second may be overdrawn: {early}");
+}
+
+#[test]
+fn what_the_uplink_has_too_much_of_leaves_by_the_permit_of_a_less_urgent_class() {
+    for (permit, goes) in [(NM, true), (LT, false)] {
+        let mut wire = up(fleet_options());
+        grant(&mut wire, permit, 50_000);
+        load_on(&mut wire, "ls/a", 130, 3000);
+        let by_peer = bytes(&wire, PEER, LS);
+        // Nothing is reserved for the least urgent class there.
+        assert_eq!(by_peer > 60_000, goes, "{permit:?} {by_peer}");
+        let waited = wire.node.status(wire.now).classes[0].counts.violated;
+        assert!(!goes || waited < 20, "half of the bound is what may wait here: {waited}");
+    }
+}
+
+#[test]
+fn an_alarm_leaves_by_a_neighbour_where_a_queue_below_us_makes_it_late() {
+    let report = |wire: &mut Wire, rtt, in_flight| {
+        let (rtt, in_flight) = (Some(ms(rtt)), Size(in_flight));
+        let sample = PathSample { rtt, in_flight, ..PathSample::default() };
+        wire.handle(Input::PathSample { path: lane(LT), sample });
+    };
+    for (permit, rtt, in_flight, goes) in
+        [(NM, 60, 5000, true), (NM, 30, 5000, false), (NM, 60, 0, false), (LT, 60, 5000, false)]
+    {
+        let mut options = fleet_options();
+        options.uplinks[0] = uplink(RateControllerName::Tide, Some(Rate::new(OWN)));
+        let mut wire = up(options);
+        grant(&mut wire, permit, 50_000);
+        report(&mut wire, 10, 0);
+        report(&mut wire, rtt, in_flight);
+        wire.offer("ls/a", 20);
+        assert_eq!(classes_by_peer(&wire).len(), usize::from(goes), "{permit:?} {rtt} {in_flight}");
+        if goes {
+            // The neighbour answers later than our own uplink: the next one stays.
+            wire.advance(ms(100));
+            carry_by_peer(&mut wire);
+            report(&mut wire, rtt, in_flight);
+            wire.offer("ls/b", 20);
+            assert_eq!(classes_by_peer(&wire).len(), 1);
+        }
     }
 }
 

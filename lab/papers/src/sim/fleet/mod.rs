@@ -1,7 +1,8 @@
 //! Whole fleets: matchings at scale (`fleet-scale`), grants over time (`fleet-damping`),
-//! and whole nodes that redirect (`janus-tables`).
+//! whole nodes that redirect (`janus-tables`), and what fails (`fleet-faults-oracle`).
 
 mod damping;
+mod faults;
 mod fluid;
 mod nodes;
 mod random;
@@ -12,6 +13,7 @@ mod tally;
 mod traffic;
 
 pub use self::damping::run as damping;
+pub use self::faults::run as faults_oracle;
 pub use self::scale::run as scale;
 pub use self::tables::run as tables;
 pub use self::tables::{Point, four_g};

@@ -6,6 +6,7 @@
 
 mod case;
 mod measure;
+mod oracle;
 mod paper;
 
 use std::path::Path;
@@ -50,6 +51,7 @@ pub fn run(seed: u64, recorded: &Path) -> anyhow::Result<Findings> {
         Some(traces) => {
             let rows = play(case::over(traces), seed)?;
             lines.extend(table(&rows));
+            told.extend(figures_of_recorded(&rows));
             broken.extend(rows.iter().flat_map(|(_, measured)| measured.broken.clone()));
         }
         None => lines.push(format!(
@@ -137,7 +139,7 @@ fn table(rows: &[Row]) -> Vec<String> {
             "lt/s",
             "",
             "all/s",
-            "ls mean/p99 s  late%",
+            if case.traces.is_some() { "ls p50/p99 s  late%" } else { "ls mean/p99 s  late%" },
             "nm",
             "lt",
             "ls p99*",
@@ -151,7 +153,8 @@ fn table(rows: &[Row]) -> Vec<String> {
     for (case, measured) in rows {
         let mut line = format!("{:>6} {:<14}{:>8.0}", case.rate, case.system.name(), measured.all);
         for class in &measured.classes {
-            let times = format!("{:.3}/{:.3}", class.mean, class.p99);
+            let typical = if case.traces.is_some() { class.p50 } else { class.mean };
+            let times = format!("{typical:.3}/{:.3}", class.p99);
             line += &format!("{times:>15}{:>7.1}", class.late * 100.0);
         }
         let Measured { lender_p99, redirected, twice, .. } = measured;
@@ -207,6 +210,27 @@ fn figures(rows: &[Row]) -> Vec<Figure> {
         tell("flood_ls_p99_over_delay_at_lenders", (flood.lender_p99 - delay) * 1e3, "ms");
     }
     lines
+}
+
+/// What the fleet makes of recorded uplinks, beside who knows them and a node alone.
+fn figures_of_recorded(rows: &[Row]) -> Vec<Figure> {
+    let find = |system: System| rows.iter().find(|(case, _)| case.system == system);
+    let ours = System::Fleet(MatchingName::default());
+    let alone = System::Alone(SchedulerName::Tidegate);
+    let mut told = Vec::new();
+    for (name, system) in [("oracle", System::Oracle), ("alone", alone), ("fleet", ours)] {
+        let Some((_, measured)) = find(system) else { continue };
+        let mut tell = |what: &str, value: f64, unit: &str| {
+            told.push(figure(&format!("janus_tables_recorded_{name}_{what}"), value, unit));
+        };
+        tell("all", measured.all, "a_second");
+        for (class, of) in ["ls", "nm", "lt"].into_iter().zip(&measured.classes) {
+            tell(&format!("{class}_p50"), of.p50 * 1e3, "ms");
+            tell(&format!("{class}_p99"), of.p99 * 1e3, "ms");
+            tell(&format!("{class}_late"), of.late * 100.0, "percent");
+        }
+    }
+    told
 }
 
 #[cfg(test)]

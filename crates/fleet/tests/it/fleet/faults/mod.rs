@@ -3,20 +3,11 @@
 //! `TIDEGATE_SEEDS=5000 cargo test -p tidegate-fleet --test it fleet::faults` plays more worlds; a seed that fails is
 //! printed and gets a test of its own.
 
-mod checks;
-mod member;
 mod node;
-mod plan;
-pub(crate) mod random;
-mod whole;
-mod whole_options;
-mod world;
 
-use checks::Checks;
-use member::Member;
+use tidegate_testing::fleets::{Checks, Member, Whole, World};
+
 use node::Node;
-use whole::Whole;
-use world::World;
 
 fn play<N: Member>(seed: u64) -> Checks {
     let mut with = World::<N>::new(seed, true).run();

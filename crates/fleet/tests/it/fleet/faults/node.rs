@@ -7,11 +7,10 @@ use tidegate_fleet::{
     Agent, AgentInput, AgentOutput, Amount, FencingToken, FleetOptions, Grant, NodeId,
     ReachablePeer,
 };
+use tidegate_testing::fleets::{self, MEASURE, Member, Plan, Sent, Seq, TICK, Uplink};
 use tidegate_types::demand::{Measured, gross_demand};
 use tidegate_types::units::{Rate, Size, Time};
 
-use super::member::{Member, Sent, Seq};
-use super::plan::{MEASURE, Plan, TICK};
 use crate::fleet::support::ms;
 
 /// Bytes of every record.
@@ -27,7 +26,7 @@ pub(crate) enum Word {
     Returned(Seq),
 }
 
-type Wish = super::member::Wish<Word>;
+type Wish = fleets::Wish<Word>;
 
 /// What a record is, in the log.
 #[derive(Clone, Copy, Debug)]
@@ -243,7 +242,8 @@ impl Member for Node {
 
     fn start(&mut self, _: Time) {}
 
-    fn work(&mut self, now: Time, rates: [f64; 3], capacity: f64, is_measure: bool) {
+    fn work(&mut self, now: Time, rates: [f64; 3], uplink: Uplink, is_measure: bool) {
+        let capacity = uplink.carries();
         self.arrive(rates);
         self.serve(now, capacity);
         self.redirect(capacity);

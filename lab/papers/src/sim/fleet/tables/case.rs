@@ -15,6 +15,7 @@ use tidegate_types::class::{ClassId, ClassSpec, Classes, default_classes};
 use tidegate_types::units::{Rate, Ratio, Size};
 
 use super::measure::{Measured, measure};
+use super::oracle;
 use crate::link::Service;
 use crate::link::trace::parse;
 use crate::sim::fleet::nodes::Nodes;
@@ -24,8 +25,8 @@ use crate::sim::scenario::{Arrivals, ConnectionSpec, LinkSpec, LoadSpec, NodeSpe
 /// Nodes: the busy one, and idle ones.
 const NODES: usize = 4;
 /// Records/s of `ls` and `nm` of the busy node, and of each class of an idle one (§VII-A).
-const URGENT: [f64; 2] = [30.0, 300.0];
-const IDLE: f64 = 30.0;
+pub(super) const URGENT: [f64; 2] = [30.0, 300.0];
+pub(super) const IDLE: f64 = 30.0;
 /// Wire bytes of a record in paper mode: near the least that AMQP can send.
 const SMALL: u64 = 65;
 /// Seconds that are not measured in link mode.
@@ -85,6 +86,8 @@ pub(super) enum System {
     Alone(SchedulerName),
     /// Ours, with redirection by this matching.
     Fleet(MatchingName),
+    /// Who knows the recorded uplinks, and takes the earliest of all.
+    Oracle,
 }
 
 impl System {
@@ -104,13 +107,14 @@ impl System {
         match self {
             System::Alone(scheduler) => scheduler.name().into(),
             System::Fleet(matching) => format!("+ {}", matching.name()),
+            System::Oracle => "oracle".into(),
         }
     }
 
     fn scheduler(self) -> SchedulerName {
         match self {
             System::Alone(scheduler) => scheduler,
-            System::Fleet(_) => SchedulerName::Tidegate,
+            System::Fleet(_) | System::Oracle => SchedulerName::Tidegate,
         }
     }
 }
@@ -154,7 +158,7 @@ pub(super) fn over(traces: Traces) -> Vec<Case> {
     };
     let fleets = MatchingName::ALL.map(System::Fleet);
     let alone = System::MAIN.into_iter().filter(|system| !system.is_fleet());
-    alone.chain(fleets).map(case).collect()
+    std::iter::once(System::Oracle).chain(alone).chain(fleets).map(case).collect()
 }
 
 /// What a node is called.
@@ -173,7 +177,7 @@ impl Case {
         format!("{name}: {what}, {delay_ms} ms one way, records of {} bytes", self.size())
     }
 
-    fn size(&self) -> u64 {
+    pub(super) fn size(&self) -> u64 {
         match self.mode {
             Mode::Paper => SMALL,
             Mode::Link => {
@@ -196,11 +200,14 @@ impl Case {
     pub(super) fn run(&self, seed: u64) -> anyhow::Result<Measured> {
         let warm_up = if self.mode == Mode::Paper { 0.0 } else { WARM_UP };
         let length = Duration::from_secs_f64(warm_up + self.length);
+        if let (System::Oracle, Some(services)) = (self.system, &self.traces) {
+            return Ok(oracle::play(self, services, Duration::from_secs_f64(warm_up), seed));
+        }
         let nodes: Vec<Scenario> =
             (0..NODES).map(|at| self.scenario(at, length)).collect::<anyhow::Result<_>>()?;
         let matching = match self.system {
             System::Fleet(matching) => Some(matching),
-            System::Alone(_) => None,
+            System::Alone(_) | System::Oracle => None,
         };
         let options = matching.map(|matching| FleetOptions { matching, ..FleetOptions::default() });
         let outcomes = Nodes::new(&nodes, options.as_ref(), seed)?.run(length);

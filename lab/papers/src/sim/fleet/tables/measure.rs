@@ -9,13 +9,14 @@ use crate::sim::ledger::{Account, Received};
 use crate::sim::world::Outcome;
 
 /// Bounds on residence of the three classes, seconds.
-const BOUNDS: [f64; 3] = [0.05, 0.5, 1.0];
+pub(super) const BOUNDS: [f64; 3] = [0.05, 0.5, 1.0];
 
 /// A class of the busy node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClassMeasured {
     /// Seconds from the node to the far end, of what came.
     pub mean: f64,
+    pub p50: f64,
     pub p99: f64,
     /// The part whose residence, wherever, was longer than its bound.
     pub late: f64,
@@ -35,9 +36,9 @@ pub(crate) struct Measured {
     pub broken: Vec<String>,
 }
 
-fn p99(took: &mut [f64]) -> f64 {
+pub(super) fn quantile(took: &mut [f64], part: f64) -> f64 {
     took.sort_unstable_by(f64::total_cmp);
-    took.get((took.len() as f64 * 0.99) as usize).or(took.last()).copied().unwrap_or_default()
+    took.get((took.len() as f64 * part) as usize).or(took.last()).copied().unwrap_or_default()
 }
 
 fn seconds(received: &Received) -> f64 {
@@ -69,7 +70,7 @@ pub(super) fn measure(case: &Case, outcomes: &[Outcome], from: Duration) -> Meas
     broken.extend(unmarked(case, outcomes));
     let lenders = outcomes[1..].iter().map(|outcome| {
         let own = outcome.ledger.accounts[0].received.iter().filter(|one| one.arrived >= from);
-        p99(&mut own.map(seconds).collect::<Vec<f64>>())
+        quantile(&mut own.map(seconds).collect::<Vec<f64>>(), 0.99)
     });
     Measured {
         classes: [0, 1, 2].map(|class| class_of(case, outcomes, class, from)),
@@ -114,7 +115,8 @@ fn class_of(case: &Case, outcomes: &[Outcome], class: usize, from: Time) -> Clas
     ClassMeasured {
         mean: took.iter().sum::<f64>() / count,
         late: late / count,
-        p99: p99(&mut took),
+        p50: quantile(&mut took, 0.5),
+        p99: quantile(&mut took, 0.99),
     }
 }
 

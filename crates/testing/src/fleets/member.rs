@@ -5,26 +5,26 @@ use std::collections::VecDeque;
 use tidegate_fleet::{Agent, Heartbeat};
 use tidegate_types::units::Time;
 
-use super::plan::Plan;
+use super::plan::{Plan, Uplink};
 
 /// A record of a node, by its number.
-pub(crate) type Seq = u32;
+pub type Seq = u32;
 
 /// A record that goes to the far end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sent {
-    pub(crate) origin: usize,
-    pub(crate) seq: Seq,
-    pub(crate) class: usize,
+pub struct Sent {
+    pub origin: usize,
+    pub seq: Seq,
+    pub class: usize,
     /// Whether it may have arrived before.
-    pub(crate) again: bool,
+    pub again: bool,
     /// What its sender knows it by, and on which of its connections it went.
-    pub(crate) ticket: (u64, u64),
+    pub ticket: (u64, u64),
 }
 
 /// What a node wants to have done; `W` is what nodes say to each other by a link.
 #[derive(Debug)]
-pub(crate) enum Wish<W> {
+pub enum Wish<W> {
     Beat(Heartbeat),
     Say(usize, W),
     Send(Sent),
@@ -33,7 +33,7 @@ pub(crate) enum Wish<W> {
 }
 
 /// A node. Its log outlives it; all else begins anew with its process.
-pub(crate) trait Member {
+pub trait Member {
     /// What nodes say to each other.
     type Word: Clone + std::fmt::Debug;
     /// How much longer than it takes to notice an end holds a link to be alive, in milliseconds.
@@ -53,8 +53,8 @@ pub(crate) trait Member {
     fn die(&mut self);
     /// A new one begins, on the same log.
     fn start(&mut self, now: Time);
-    /// A tick passes: so many records a second come, so many the uplink carries.
-    fn work(&mut self, now: Time, rates: [f64; 3], capacity: f64, is_measure: bool);
+    /// A tick passes: so many records a second come, and the uplink does this.
+    fn work(&mut self, now: Time, rates: [f64; 3], uplink: Uplink, is_measure: bool);
     /// Does what the agent says.
     fn obey(&mut self, now: Time);
     fn hear(&mut self, now: Time, from: usize, word: Self::Word);
@@ -73,6 +73,15 @@ pub(crate) trait Member {
     fn left(&self) -> Option<String>;
     /// Whether a provider has a record of it, as far as it knows.
     fn is_away(&self, seq: Seq, provider: usize) -> bool;
+    /// Classes of the records that came since this was asked last, in the order of their numbers.
+    fn take_came(&mut self) -> Vec<usize> {
+        Vec::new()
+    }
+    /// Bytes of the least urgent class that left while a borrowed record of the most urgent one waited here, and
+    /// of a cut of the uplink: for each.
+    fn take_behind(&mut self) -> Vec<(u64, u64)> {
+        Vec::new()
+    }
     /// How many records may come twice by what happened so far.
     fn may_repeat(&self) -> u64;
 }

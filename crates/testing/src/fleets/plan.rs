@@ -2,19 +2,18 @@
 
 use super::random::Random;
 
-/// Milliseconds of a tick.
-pub(crate) const TICK: u64 = 25;
-/// Ticks in which things happen, and in which all is well and the rest is delivered.
-pub(crate) const ACTIVE: u64 = 40_000 / TICK;
-pub(crate) const QUIET: u64 = 60_000 / TICK;
-/// Ticks between a node's measurements.
-pub(crate) const MEASURE: u64 = 4;
+/// Milliseconds of a tick in the worlds of tests.
+pub const TICK: u64 = 25;
+/// Ticks of theirs in which things happen.
+pub const ACTIVE: u64 = 40_000 / TICK;
+/// Ticks of theirs between a node's measurements.
+pub const MEASURE: u64 = 4;
 /// Orchestrators.
-pub(crate) const ORCHESTRATORS: usize = 3;
+pub const ORCHESTRATORS: usize = 3;
 
 /// Somebody who can be cut off, stopped or killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Party {
+pub enum Party {
     Node(usize),
     Orchestrator(usize),
     /// The election's store, as its majority.
@@ -23,73 +22,117 @@ pub(crate) enum Party {
 
 /// Something that goes wrong for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// A process is killed, and starts anew at the end.
     Killed(Party),
     /// A process stands still; what comes meanwhile waits for it.
     Stalled(Party),
     /// Nothing passes between two parties.
     Cut(Party, Party),
-    /// A node's uplink carries nothing.
+    /// A node's uplink carries nothing: nothing leaves the host.
     Dark(usize),
+    /// A node's uplink takes bytes and says nothing about them.
+    Silent(usize),
+    /// A node's uplink refuses every connection.
+    Refused(usize),
+}
+
+/// What a node's uplink does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Uplink {
+    /// It carries so many records a second.
+    Carries(f64),
+    /// Nothing leaves the host.
+    Dark,
+    /// What leaves the host stays on the way until the uplink carries again or its connection breaks.
+    Silent,
+    /// There is no connection.
+    Refused,
+}
+
+impl Uplink {
+    /// Records a second that reach the far end.
+    pub fn carries(self) -> f64 {
+        match self {
+            Uplink::Carries(records) => records,
+            Uplink::Dark | Uplink::Silent | Uplink::Refused => 0.0,
+        }
+    }
 }
 
 /// A fault, its first tick and the first after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
-    pub(crate) fault: Fault,
-    pub(crate) from: u64,
-    pub(crate) until: u64,
+pub struct Event {
+    pub fault: Fault,
+    pub from: u64,
+    pub until: u64,
 }
 
 /// A party's clock: what it shows is an offset and a little too fast or slow.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
+pub struct Clock {
     offset_ms: u64,
     parts_per_million: i64,
 }
 
 impl Clock {
-    fn new(random: &mut Random) -> Self {
+    /// A random one.
+    pub fn new(random: &mut Random) -> Self {
         let parts_per_million = random.between(0, 400) as i64 - 200;
         Clock { offset_ms: random.between(0, 600_000), parts_per_million }
     }
 
     /// Nanoseconds that it shows at a true time in nanoseconds.
-    pub(crate) fn shows(&self, true_nanos: u64) -> u64 {
+    pub fn shows(&self, true_nanos: u64) -> u64 {
         let drift = true_nanos as i128 * i128::from(self.parts_per_million) / 1_000_000;
         (i128::from(self.offset_ms) * 1_000_000 + true_nanos as i128 + drift) as u64
     }
 }
 
 /// A load level of a node from a tick on: records a second of each class.
-pub(crate) type Level = (u64, [f64; 3]);
+pub type Level = (u64, [f64; 3]);
 
 /// The plan of a seed.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
-    pub(crate) nodes: usize,
+pub struct Plan {
+    pub nodes: usize,
     /// Records a second.
-    pub(crate) capacity: Vec<f64>,
-    pub(crate) levels: Vec<Vec<Level>>,
-    pub(crate) events: Vec<Event>,
+    pub capacity: Vec<f64>,
+    pub levels: Vec<Vec<Level>>,
+    pub events: Vec<Event>,
     /// By node, then by orchestrator.
-    pub(crate) clocks: Vec<Clock>,
+    pub clocks: Vec<Clock>,
+    /// Whether a link says what is left of a record's bound.
+    pub says_left: bool,
+    /// What nodes are told of their uplinks, over what these carry. A node uses 0.92 of what it is told.
+    pub told: f64,
+    /// Milliseconds of a tick.
+    pub tick: u64,
 }
 
 impl Plan {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The plan of the worlds that tests play.
+    pub fn new(seed: u64) -> Self {
         let random = &mut Random::new(seed, 1);
         let nodes = random.between(2, 5) as usize;
         let capacity: Vec<f64> = (0..nodes).map(|_| random.between(10, 30) as f64).collect();
         let levels = capacity.iter().map(|&capacity| levels(random, capacity)).collect();
         let events = (0..random.between(0, 7)).map(|_| event(random, nodes)).collect();
         let clocks = (0..nodes + ORCHESTRATORS).map(|_| Clock::new(random)).collect();
-        Plan { nodes, capacity, levels, events, clocks }
+        Plan {
+            nodes,
+            capacity,
+            levels,
+            events,
+            clocks,
+            says_left: false,
+            told: 1.0 / 0.92,
+            tick: TICK,
+        }
     }
 
     /// The same, with nodes' processes that stand still for seconds.
-    pub(crate) fn with_stalls(mut self, seed: u64) -> Plan {
+    pub fn with_stalls(mut self, seed: u64) -> Plan {
         let random = &mut Random::new(seed, 3);
         for _ in 0..random.between(0, 2) {
             let node = Party::Node(random.between(0, self.nodes as u64 - 1) as usize);
@@ -100,9 +143,29 @@ impl Plan {
         self
     }
 
+    /// How many ticks so many milliseconds are.
+    pub fn ticks(&self, millis: u64) -> u64 {
+        millis / self.tick
+    }
+
+    /// Ticks in which things happen.
+    pub fn active(&self) -> u64 {
+        self.ticks(40_000)
+    }
+
+    /// Ticks after that, in which all is well and the rest is delivered.
+    pub(super) fn quiet(&self) -> u64 {
+        self.ticks(60_000)
+    }
+
+    /// Ticks between two measurements of a node.
+    pub(super) fn measure(&self) -> u64 {
+        self.ticks(MEASURE * TICK)
+    }
+
     /// Records a second that come to a node.
-    pub(crate) fn level(&self, node: usize, tick: u64) -> [f64; 3] {
-        if tick >= ACTIVE {
+    pub fn level(&self, node: usize, tick: u64) -> [f64; 3] {
+        if tick >= self.active() {
             return [0.0; 3];
         }
         let before = self.levels[node].iter().rev().find(|(from, _)| *from <= tick);
@@ -115,19 +178,29 @@ impl Plan {
             .any(|event| (event.from..event.until).contains(&tick) && is_it(event.fault))
     }
 
-    pub(crate) fn is_killed(&self, party: Party, tick: u64) -> bool {
+    pub fn is_killed(&self, party: Party, tick: u64) -> bool {
         self.happens(tick, |fault| fault == Fault::Killed(party))
     }
 
-    pub(crate) fn is_stalled(&self, party: Party, tick: u64) -> bool {
+    pub fn is_stalled(&self, party: Party, tick: u64) -> bool {
         self.happens(tick, |fault| fault == Fault::Stalled(party))
     }
 
-    pub(crate) fn is_dark(&self, node: usize, tick: u64) -> bool {
-        self.happens(tick, |fault| fault == Fault::Dark(node))
+    /// What a node's uplink does.
+    pub fn uplink(&self, node: usize, tick: u64) -> Uplink {
+        let has = |fault| self.happens(tick, |other| other == fault);
+        if has(Fault::Refused(node)) {
+            Uplink::Refused
+        } else if has(Fault::Silent(node)) {
+            Uplink::Silent
+        } else if has(Fault::Dark(node)) {
+            Uplink::Dark
+        } else {
+            Uplink::Carries(self.capacity[node])
+        }
     }
 
-    pub(crate) fn is_cut(&self, a: Party, b: Party, tick: u64) -> bool {
+    pub fn is_cut(&self, a: Party, b: Party, tick: u64) -> bool {
         self.happens(tick, |fault| fault == Fault::Cut(a, b) || fault == Fault::Cut(b, a))
     }
 }

@@ -13,14 +13,17 @@ use tidegate_types::units::Time;
 
 use super::checks::Checks;
 use super::member::{Member, Sent, Wish};
-use super::plan::{ACTIVE, MEASURE, ORCHESTRATORS, Party, Plan, QUIET, TICK};
+use super::plan::{ORCHESTRATORS, Party, Plan};
 use super::random::Random;
 
-/// Ticks from a node to the far end, and back.
-const FAR: u64 = 1;
-/// Ticks between two tries to be or stay leader; how long the store keeps one.
-const ELECTION: u64 = 500 / TICK;
-const LEADER_LEASE: u64 = 2000 / TICK;
+mod leaders;
+mod links;
+
+/// Milliseconds from a node to the far end, and back.
+pub(super) const FAR: u64 = 25;
+/// Milliseconds between two tries to be or stay leader; how long the store keeps one.
+const ELECTION: u64 = 500;
+const LEADER_LEASE: u64 = 2000;
 
 /// Something under way.
 #[derive(Clone, Debug)]
@@ -69,7 +72,7 @@ struct Store {
 
 /// The world.
 #[derive(Debug)]
-pub(crate) struct World<N: Member> {
+pub struct World<N: Member> {
     plan: Plan,
     random: Random,
     is_fleet: bool,
@@ -88,11 +91,11 @@ pub(crate) struct World<N: Member> {
 }
 
 impl<N: Member> World<N> {
-    pub(crate) fn new(seed: u64, is_fleet: bool) -> Self {
+    pub fn new(seed: u64, is_fleet: bool) -> Self {
         World::of(N::plan(seed), seed, is_fleet)
     }
 
-    pub(crate) fn of(plan: Plan, seed: u64, is_fleet: bool) -> Self {
+    pub fn of(plan: Plan, seed: u64, is_fleet: bool) -> Self {
         let nodes = plan.nodes;
         let pairs = (0..nodes).flat_map(|a| (a + 1..nodes).map(move |b| (a, b)));
         let leader = |_| Leader {
@@ -114,17 +117,17 @@ impl<N: Member> World<N> {
             mute: vec![0; nodes],
             mail: BTreeMap::new(),
             posted: 0,
-            checks: Checks::new(&plan.capacity),
+            checks: Checks::new(&plan),
             plan,
         }
     }
 
     /// Runs to the end; answers with what was checked.
-    pub(crate) fn run(mut self) -> Checks {
-        for _ in 0..ACTIVE + QUIET {
+    pub fn run(mut self) -> Checks {
+        for _ in 0..self.plan.active() + self.plan.quiet() {
             self.step();
             // An idle world does nothing any more.
-            if self.tick > ACTIVE && self.tick.is_multiple_of(40) && self.is_idle() {
+            if self.tick > self.plan.active() && self.tick.is_multiple_of(40) && self.is_idle() {
                 break;
             }
         }
@@ -167,7 +170,7 @@ impl<N: Member> World<N> {
             Party::Orchestrator(place) => self.plan.nodes + place,
             Party::Store => return Time::ZERO,
         };
-        Time::from_nanos(self.plan.clocks[clock].shows(self.tick * TICK * 1_000_000))
+        Time::from_nanos(self.plan.clocks[clock].shows(self.tick * self.plan.tick * 1_000_000))
     }
 
     /// Whether a node's process stands still.
@@ -197,7 +200,7 @@ impl<N: Member> World<N> {
         };
         for _ in 0..copies {
             let most = if self.random.happens(0.02) { 3000 } else { 150 };
-            let ticks = self.random.between(1, most / TICK);
+            let ticks = self.random.between(1, self.plan.ticks(most));
             self.post(ticks, mail.clone());
         }
     }
@@ -259,7 +262,7 @@ impl<N: Member> World<N> {
                 }
                 Mail::AtFarEnd(by, life, sent) => {
                     self.checks.arrived(self.tick, by, sent);
-                    self.post(FAR, Mail::Confirm(by, life, sent));
+                    self.post(self.plan.ticks(FAR), Mail::Confirm(by, life, sent));
                 }
                 Mail::Confirm(by, life, sent) => {
                     if self.alive[by] == Some(life) {
@@ -293,178 +296,15 @@ impl<N: Member> World<N> {
         }
     }
 
-    /// Links live, break, are noticed to be broken, and are made anew.
-    fn connect(&mut self) {
-        let mut changed = vec![false; self.nodes.len()];
-        for pair in self.links.keys().copied().collect::<Vec<_>>() {
-            let ends = [pair.0, pair.1];
-            let stands = ends.map(|place| self.stands(place));
-            let is_usable =
-                stands == [false; 2] && self.is_open(Party::Node(pair.0), Party::Node(pair.1));
-            let mut notices = [0, 1];
-            for notice in &mut notices {
-                let detection = self.random.between(500 / TICK, 2000 / TICK);
-                *notice = self.tick + detection + N::PATIENCE / TICK;
-            }
-            let tick = self.tick;
-            let link = self.links.get_mut(&pair).expect("it is one of them");
-            if is_usable {
-                link.broken = None;
-            } else if link.broken.is_none() {
-                (link.broken, link.notices) = (Some(tick), notices);
-            }
-            let mut lost = Vec::new();
-            for (end, place) in ends.into_iter().enumerate() {
-                let is_dead = self.alive[place].is_none();
-                let has_noticed =
-                    link.broken.is_some() && link.notices[end] <= tick && !stands[end];
-                if link.is_open[end] && (is_dead || has_noticed) {
-                    link.is_open[end] = false;
-                    lost.push(place);
-                }
-            }
-            let is_new = is_usable && link.is_open != [true, true];
-            if is_new {
-                // Whoever still held the old life to be alive hears now that it is over.
-                let open = ends.into_iter().zip(link.is_open).filter(|(_, is_open)| *is_open);
-                lost.extend(open.map(|(place, _)| place));
-                link.is_open = [true, true];
-            }
-            if !lost.is_empty() || is_new {
-                link.under_way = Default::default();
-            }
-            for place in &lost {
-                let now = self.now(Party::Node(*place));
-                let peer = if *place == pair.0 { pair.1 } else { pair.0 };
-                if self.alive[*place].is_some() {
-                    self.nodes[*place].lose(now, peer);
-                }
-            }
-            if is_new {
-                for (place, peer) in [pair, (pair.1, pair.0)] {
-                    let now = self.now(Party::Node(place));
-                    self.nodes[place].meet(now, peer);
-                }
-            }
-            ends.into_iter().for_each(|place| changed[place] |= is_new || !lost.is_empty());
-        }
-        for place in (0..self.nodes.len()).filter(|&place| changed[place]) {
-            let peers: Vec<usize> =
-                (0..self.nodes.len()).filter(|&peer| self.is_linked(place, peer)).collect();
-            let now = self.now(Party::Node(place));
-            self.nodes[place].reach(now, &peers);
-        }
-        (0..self.nodes.len()).for_each(|place| self.follow(place));
-    }
-
-    fn is_linked(&self, place: usize, peer: usize) -> bool {
-        let link = self.links.get(&(place.min(peer), place.max(peer)));
-        link.is_some_and(|link| link.is_open[usize::from(place > peer)])
-    }
-
-    /// A node finds a leader, and finds out that it has none.
-    fn follow(&mut self, place: usize) {
-        if self.alive[place].is_none() || self.stands(place) {
-            return;
-        }
-        let now = self.now(Party::Node(place));
-        if let Some(leader) = self.follows[place] {
-            let is_open = self.is_open(Party::Node(place), Party::Orchestrator(leader));
-            let leads = self.leaders[leader].orchestrator.revision().is_some();
-            self.mute[place] = if is_open { self.tick } else { self.mute[place] };
-            let is_mute = self.tick - self.mute[place] >= 1000 / TICK;
-            if is_mute || is_open && !leads {
-                self.follows[place] = None;
-                self.mute[place] = self.alive[place].unwrap_or_default();
-                self.nodes[place].agent_mut().handle(now, AgentInput::Leader(false));
-            }
-        } else if self.tick.is_multiple_of(10) {
-            let one = self.random.between(0, ORCHESTRATORS as u64 - 1) as usize;
-            let is_open = self.is_open(Party::Node(place), Party::Orchestrator(one));
-            let is_stalled = self.plan.is_stalled(Party::Orchestrator(one), self.tick);
-            let leads = self.leaders[one].orchestrator.revision().is_some();
-            if is_open && leads && !is_stalled {
-                self.follows[place] = Some(one);
-                self.mute[place] = self.tick;
-                self.nodes[place].agent_mut().handle(now, AgentInput::Leader(true));
-            }
-        }
-    }
-
-    /// The store's lease: who holds it leads, under a revision of its own.
-    fn elect(&mut self) {
-        let is_store_up = self.is_up(Party::Store);
-        for place in 0..ORCHESTRATORS {
-            let party = Party::Orchestrator(place);
-            let is_due = (self.tick + place as u64 * 7).is_multiple_of(ELECTION);
-            let is_able = self.is_up(party) && !self.plan.is_stalled(party, self.tick);
-            let is_open = is_store_up && self.is_open(party, Party::Store);
-            if !is_due || !is_able || !is_open {
-                continue;
-            }
-            let now = self.now(party);
-            let leads = self.leaders[place].orchestrator.revision();
-            let is_free = self.store.leader.is_none() || self.store.until <= self.tick;
-            let is_own = self.store.leader == Some(place) && !is_free;
-            if is_own && leads == Some(self.store.revision) {
-                self.store.until = self.tick + LEADER_LEASE;
-                self.leaders[place].believes = self.store.until;
-            } else if is_free {
-                self.store.revision += 1;
-                self.store.leader = Some(place);
-                self.store.until = self.tick + LEADER_LEASE;
-                self.leaders[place].believes = self.store.until;
-                self.checks.elections += 1;
-                let elected = OrchestratorInput::Elected { revision: self.store.revision };
-                self.leaders[place].orchestrator.handle(now, elected);
-            } else if leads.is_some() {
-                self.leaders[place].orchestrator.handle(now, OrchestratorInput::Deposed);
-            }
-        }
-    }
-
-    /// Leaders hear and decide. One that stood still goes on with what waits, as if no time had passed,
-    /// and only then sees that it leads no more.
-    fn lead(&mut self) {
-        for place in 0..ORCHESTRATORS {
-            let party = Party::Orchestrator(place);
-            if self.plan.is_stalled(party, self.tick) || !self.is_up(party) {
-                self.leaders[place].was_stalled = true;
-                continue;
-            }
-            let now = self.now(party);
-            let leader = &mut self.leaders[place];
-            if leader.orchestrator.revision().is_some()
-                && leader.believes <= self.tick
-                && !leader.was_stalled
-            {
-                leader.orchestrator.handle(now, OrchestratorInput::Deposed);
-            }
-            leader.was_stalled = false;
-            for beat in std::mem::take(&mut leader.waiting) {
-                leader.orchestrator.handle(now, OrchestratorInput::Beat(beat));
-            }
-            leader.orchestrator.handle(now, OrchestratorInput::Timeout);
-            let mut directives = Vec::new();
-            while let Some(OrchestratorOutput::Directive(directive)) = leader.orchestrator.poll() {
-                directives.push(directive);
-            }
-            for directive in directives {
-                let to = Party::Node(directive.node.0 as usize);
-                if self.is_open(party, to) {
-                    self.post_loosely(Mail::Directive(directive));
-                }
-            }
-        }
-    }
-
     fn work(&mut self, place: usize) {
         let now = self.now(Party::Node(place));
-        let is_dark = self.plan.is_dark(place, self.tick);
-        let capacity = if is_dark { 0.0 } else { self.plan.capacity[place] };
+        let uplink = self.plan.uplink(place, self.tick);
         let rates = self.plan.level(place, self.tick);
-        let is_measure = self.tick.is_multiple_of(MEASURE);
-        self.nodes[place].work(now, rates, capacity, is_measure);
+        let is_measure = self.tick.is_multiple_of(self.plan.measure());
+        self.nodes[place].work(now, rates, uplink, is_measure);
+        let came = self.nodes[place].take_came();
+        self.checks.came(self.tick, place, &came);
+        self.checks.behind.extend(self.nodes[place].take_behind());
     }
 
     fn obey(&mut self, place: usize) {
@@ -492,7 +332,9 @@ impl<N: Member> World<N> {
                     }
                 }
                 Wish::Pick(sent) => self.check_fence(place, sent),
-                Wish::Send(sent) => self.post(FAR, Mail::AtFarEnd(place, life, sent)),
+                Wish::Send(sent) => {
+                    self.post(self.plan.ticks(FAR), Mail::AtFarEnd(place, life, sent))
+                }
             }
         }
     }

@@ -14,13 +14,13 @@ use tidegate_types::record::AcceptMode;
 use tidegate_types::units::{Rate, Ratio, Size};
 
 /// Keys of the classes' records.
-pub(crate) const CLASSES: [&str; 3] = ["ls", "nm", "lt"];
+pub(super) const CLASSES: [&str; 3] = ["ls", "nm", "lt"];
 /// The class of neighbours' records.
 const RELAYED: ClassId = ClassId(3);
 const MEMORY: Size = Size::from_mib(64);
 
-/// A node's own uplink of so many bytes/s, and a line to each other node.
-pub(crate) fn options(place: usize, nodes: usize, capacity: f64, boot: u64) -> NodeOptions {
+/// A node's own uplink, which it is told to carry so many bytes/s, and a line to each other node.
+pub(super) fn options(place: usize, nodes: usize, told: f64, boot: u64) -> NodeOptions {
     let mut specs = default_classes();
     specs.push(ClassSpec::new("relay", Duration::from_secs(2)));
     specs.iter_mut().for_each(|spec| spec.min_share = Ratio::ZERO);
@@ -31,8 +31,7 @@ pub(crate) fn options(place: usize, nodes: usize, capacity: f64, boot: u64) -> N
         cap,
         remembered: None,
     };
-    // The rate controller uses a little less than it is told.
-    let own = uplink("wan", RateControllerName::Known, Some(Rate::new(capacity / 0.92)));
+    let own = uplink("wan", RateControllerName::Known, Some(Rate::new(told)));
     let lines = (1..nodes).map(|_| uplink("lan", RateControllerName::Unlimited, None));
     let output = |(at, name): (u16, String)| OutputOptions {
         name: name.as_str().into(),

@@ -6,24 +6,54 @@ use std::ops::Range;
 use tidegate_fleet::NodeId;
 
 use super::member::{Member, Sent};
-use super::plan::TICK;
+use super::plan::Plan;
 
 /// How long receivers may together hold more than a provider has: until their leases are over. A second is
 /// the provider's extra time, half a second what is under way.
-const OVERGRANT: u64 = (5000 + 1000 + 500) / TICK;
+const OVERGRANT: u64 = 5000 + 1000 + 500;
 /// By how much a class may be later than it would be alone: a lease, and what it takes to notice.
-pub(crate) const LAG: u64 = (5000 + 1000 + 500) / TICK;
+const LAG: u64 = 5000 + 1000 + 500;
 /// The part of a provider's capacity for which it has given standing permits.
 const STANDING: f64 = 0.1;
-/// Ticks between two looks at what has arrived.
-pub(crate) const LOOK: u64 = 500 / TICK;
+/// Between two looks at what has arrived, in milliseconds.
+const LOOK: u64 = 500;
+
+/// Copies of a record at the far end.
+#[derive(Clone, Copy, Debug, Default)]
+struct Arrivals {
+    /// Those without a mark, and all.
+    plain: u8,
+    all: u8,
+    /// When the first one came, and by whose uplink.
+    first: Option<(u64, usize)>,
+}
+
+/// A record of a world.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// Whose it is.
+    pub node: usize,
+    /// Its class.
+    pub class: usize,
+    /// The tick in which it came to its node.
+    pub came: u64,
+    /// The tick in which it came to the far end, and by whose uplink.
+    pub arrived: Option<(u64, usize)>,
+}
 
 /// What was seen of a world.
 #[derive(Debug)]
-pub(crate) struct Checks {
-    pub(crate) broken: Vec<String>,
-    /// Arrivals at the far end of each record of each node: those without a mark, and all.
-    arrivals: Vec<Vec<(u8, u8)>>,
+pub struct Checks {
+    /// Milliseconds of a tick.
+    tick: u64,
+    pub broken: Vec<String>,
+    /// Arrivals at the far end of each record of each node.
+    arrivals: Vec<Vec<Arrivals>>,
+    /// When each record of each node came, and its class.
+    came: Vec<Vec<(u64, usize)>>,
+    /// Bytes of the least urgent class behind which each borrowed record of the most urgent one waited at its
+    /// lender, and of a cut there.
+    pub behind: Vec<(u64, u64)>,
     /// Records of each class of each node that have arrived, once each, at each look.
     served: Vec<Vec<[u64; 3]>>,
     distinct: Vec<[u64; 3]>,
@@ -35,22 +65,25 @@ pub(crate) struct Checks {
     /// What each provider could lend lately, and since when receivers hold more.
     lendable: Vec<VecDeque<u64>>,
     over_since: Vec<Option<u64>>,
-    pub(crate) redirected: u64,
-    pub(crate) duplicates: u64,
-    pub(crate) elections: u64,
+    pub redirected: u64,
+    pub duplicates: u64,
+    pub elections: u64,
     /// Directives of deposed leaders that reached a node.
-    pub(crate) refused: u64,
-    pub(crate) overgranted: u64,
+    pub refused: u64,
+    pub overgranted: u64,
 }
 
 impl Checks {
-    /// For nodes whose uplinks carry so many records a second.
-    pub(crate) fn new(capacity: &[f64]) -> Self {
-        let nodes = capacity.len();
-        let span = (LOOK * TICK) as f64 / 1e3;
+    /// For the nodes of a plan.
+    pub fn new(plan: &Plan) -> Self {
+        let (nodes, capacity) = (plan.nodes, &plan.capacity);
+        let span = LOOK as f64 / 1e3;
         Checks {
+            tick: plan.tick,
             broken: Vec::new(),
             arrivals: vec![Vec::new(); nodes],
+            came: vec![Vec::new(); nodes],
+            behind: Vec::new(),
             served: vec![Vec::new(); nodes],
             distinct: vec![[0; 3]; nodes],
             carried: vec![Vec::new(); nodes],
@@ -66,23 +99,42 @@ impl Checks {
         }
     }
 
+    /// Records came to a node.
+    pub fn came(&mut self, tick: u64, node: usize, classes: &[usize]) {
+        self.came[node].extend(classes.iter().map(|class| (tick, *class)));
+    }
+
+    /// All records that came, each node's in their order.
+    pub fn records(&self) -> impl Iterator<Item = Seen> + '_ {
+        let of_node = |(node, came): (usize, &Vec<(u64, usize)>)| {
+            let arrivals = &self.arrivals[node];
+            let seen = move |(seq, &(came, class)): (usize, &(u64, usize))| {
+                let arrived = arrivals.get(seq).and_then(|one| one.first);
+                Seen { node, class, came, arrived }
+            };
+            came.iter().enumerate().map(seen).collect::<Vec<Seen>>()
+        };
+        self.came.iter().enumerate().flat_map(of_node)
+    }
+
     fn complain(&mut self, tick: u64, what: String) {
         if self.broken.len() < 20 {
-            self.broken.push(format!("at {:.3} s: {what}", (tick * TICK) as f64 / 1e3));
+            self.broken.push(format!("at {:.3} s: {what}", (tick * self.tick) as f64 / 1e3));
         }
     }
 
     /// A record is at the far end.
-    pub(crate) fn arrived(&mut self, tick: u64, by: usize, sent: Sent) {
+    pub fn arrived(&mut self, tick: u64, by: usize, sent: Sent) {
         let of_node = &mut self.arrivals[sent.origin];
         let seq = sent.seq as usize;
         if of_node.len() <= seq {
-            of_node.resize(seq + 1, (0, 0));
+            of_node.resize(seq + 1, Arrivals::default());
         }
-        let (plain, all) = &mut of_node[seq];
+        let Arrivals { plain, all, first } = &mut of_node[seq];
         *plain += u8::from(!sent.again);
         *all = all.saturating_add(1);
         let (plain, all) = (*plain, *all);
+        first.get_or_insert((tick, by));
         self.duplicates += u64::from(all > 1);
         self.distinct[sent.origin][sent.class] += u64::from(all == 1);
         self.carrying[by][sent.class] += u64::from(sent.origin != by);
@@ -91,9 +143,9 @@ impl Checks {
         }
     }
 
-    pub(crate) fn tick<N: Member>(&mut self, tick: u64, nodes: &[N], is_alive: &[bool]) {
+    pub fn tick<N: Member>(&mut self, tick: u64, nodes: &[N], is_alive: &[bool]) {
         for (place, node) in nodes.iter().enumerate() {
-            if tick.is_multiple_of(LOOK) {
+            if (tick * self.tick).is_multiple_of(LOOK) {
                 self.served[place].push(self.distinct[place]);
                 self.carried[place].push(self.carrying[place]);
             }
@@ -105,7 +157,7 @@ impl Checks {
             }
             let history = &mut self.lendable[place];
             history.push_back(if is_alive[place] { own } else { u64::MAX });
-            if history.len() as u64 > OVERGRANT {
+            if history.len() as u64 > OVERGRANT / self.tick {
                 history.pop_front();
             }
             let most = history.iter().copied().max().unwrap_or_default();
@@ -119,22 +171,22 @@ impl Checks {
             }
             self.overgranted += 1;
             let since = *self.over_since[place].get_or_insert(tick);
-            if tick - since == OVERGRANT {
+            if tick - since == OVERGRANT / self.tick {
                 self.complain(tick, format!("{held} of {most} of node {place} held since {since}"));
             }
         }
     }
 
     /// A provider sent what its receiver had taken back.
-    pub(crate) fn unfenced(&mut self, tick: u64, by: usize, sent: Sent) {
+    pub fn unfenced(&mut self, tick: u64, by: usize, sent: Sent) {
         self.complain(tick, format!("{sent:?} is sent by {by}, which it was taken back from"));
     }
 
-    pub(crate) fn end<N: Member>(&mut self, tick: u64, nodes: &[N]) {
+    pub fn end<N: Member>(&mut self, tick: u64, nodes: &[N]) {
         let mut may_repeat = 0_u64;
         for (place, node) in nodes.iter().enumerate() {
             let arrivals = &self.arrivals[place];
-            let is_lost = |seq: &u32| arrivals.get(*seq as usize).is_none_or(|(_, all)| *all == 0);
+            let is_lost = |seq: &u32| arrivals.get(*seq as usize).is_none_or(|one| one.all == 0);
             let lost: Vec<u32> = node.accepted().filter(is_lost).take(5).collect();
             if !lost.is_empty() {
                 self.complain(tick, format!("{lost:?} and more of node {place} are lost"));
@@ -156,7 +208,7 @@ impl Checks {
 
     /// No class is worse off than alone by more than a lease, but for what is owed to standing permits. What is sent
     /// twice costs an uplink some time, and records are whole: so few may be missing.
-    pub(crate) fn compare(&mut self, alone: &Checks) {
+    pub fn compare(&mut self, alone: &Checks) {
         const FEW: u64 = 2;
         let lag = (LAG / LOOK) as usize;
         for (place, served) in self.served.clone().into_iter().enumerate() {
@@ -179,7 +231,7 @@ impl Checks {
                         let what = format!(
                             "class {class} of node {place}: {with} arrived, {without} alone a lease ago, {owed} owed"
                         );
-                        self.complain(look as u64 * LOOK, what);
+                        self.complain(look as u64 * LOOK / self.tick, what);
                         break;
                     }
                 }

@@ -1,0 +1,91 @@
+//! An oracle for urgent records: it knows every fault ahead, asks nobody, and has nothing but urgent records.
+//!
+//! Record by record in the order in which they come, it takes the uplink by which the far end has it earliest: the own
+//! one, or a neighbour's that is one step away while both live and nothing is cut between them.
+
+use tidegate_testing::fleets::{Party, Plan, Seen};
+
+/// Steps between two nodes: the least that a world has.
+const HOP: u64 = 1;
+/// Milliseconds from a node to the far end.
+const FAR: u64 = 25;
+/// After it all is well for ever.
+const END: u64 = 100_000;
+
+/// Ticks at which the far end has each record, which stand in order by node; `None` where no uplink ever carries it.
+pub(super) fn times(plan: &Plan, records: &[Seen]) -> Vec<Option<u64>> {
+    let mut order: Vec<usize> = (0..records.len()).collect();
+    order.sort_by_key(|at| records[*at].came);
+    let mut free = vec![0.0_f64; plan.nodes];
+    let mut times = vec![None; records.len()];
+    for at in order {
+        let Seen { node, came, .. } = records[at];
+        let ways = (0..plan.nodes).filter_map(|by| {
+            let there = leaves(plan, node, by, came)?;
+            Some((goes(plan, by, free[by].max(there as f64))?, by))
+        });
+        // The own uplink, where others are no sooner.
+        let best = ways.min_by(|a, b| {
+            a.0.floor().total_cmp(&b.0.floor()).then((a.1 != node).cmp(&(b.1 != node)))
+        });
+        let Some((start, by)) = best else { continue };
+        free[by] = start + 1e3 / (plan.capacity[by] * plan.tick as f64);
+        times[at] = Some(start.floor() as u64 + plan.ticks(FAR));
+    }
+    times
+}
+
+/// When a record of `node` that came then can be at `by`.
+fn leaves(plan: &Plan, node: usize, by: usize, came: u64) -> Option<u64> {
+    if node == by {
+        return Some(came);
+    }
+    let (from, to) = (Party::Node(node), Party::Node(by));
+    let open = (came..END).find(|&tick| {
+        runs(plan, node, tick) && runs(plan, by, tick) && !plan.is_cut(from, to, tick)
+    });
+    open.map(|tick| tick + HOP)
+}
+
+/// When an uplink carries something that waits from `start` on.
+fn goes(plan: &Plan, by: usize, start: f64) -> Option<f64> {
+    let first = start.floor() as u64;
+    let tick =
+        (first..END).find(|&tick| runs(plan, by, tick) && plan.uplink(by, tick).carries() > 0.0)?;
+    Some(start.max(tick as f64))
+}
+
+fn runs(plan: &Plan, node: usize, tick: u64) -> bool {
+    !plan.is_killed(Party::Node(node), tick) && !plan.is_stalled(Party::Node(node), tick)
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_testing::fleets::{Event, Fault};
+
+    use super::*;
+    use crate::sim::fleet::faults::plan::{Mix, plan};
+
+    fn quiet(events: Vec<Event>) -> Plan {
+        let mut plan = plan(Mix::Alarms, 1);
+        plan.events = events;
+        plan.capacity = vec![200.0; plan.nodes];
+        plan
+    }
+
+    fn seen(node: usize, came: u64) -> Seen {
+        Seen { node, class: 0, came, arrived: None }
+    }
+
+    #[test]
+    fn it_takes_the_own_uplink_and_a_neighbours_while_that_is_down_or_full() {
+        let plan = quiet(vec![
+            Event { fault: Fault::Silent(0), from: 10, until: 20 },
+            Event { fault: Fault::Cut(Party::Node(0), Party::Node(1)), from: 10, until: 20 },
+            Event { fault: Fault::Refused(2), from: 10, until: 20 },
+        ]);
+        let records = [seen(0, 1), seen(0, 1), seen(0, 1), seen(0, 12), seen(3, 13)];
+        let expected = [Some(6), Some(7), Some(7), Some(18), Some(19)];
+        assert_eq!(times(&plan, &records), expected, "200 records/s are one in a tick");
+    }
+}
