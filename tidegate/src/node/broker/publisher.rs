@@ -11,7 +11,7 @@ use tidegate_node::io::SessionId;
 use tidegate_types::account::{Account, Kind, Reservation};
 use tidegate_types::class::ClassId;
 use tidegate_types::headers::RETAIN;
-use tidegate_types::record::Offered;
+use tidegate_types::record::{Offered, Properties};
 use tidegate_types::units::Time;
 
 use super::gate::Busy;
@@ -152,6 +152,24 @@ impl Publisher {
     pub fn publish(&mut self, message: Arc<Message>) {
         self.run.push(message);
         self.finish_run();
+    }
+
+    /// Hands a word of the node itself to its subscribers, and keeps it for later ones.
+    pub fn announce(&mut self, now: Time, topic: Bytes, payload: Bytes) {
+        let way = self.way(&topic);
+        self.publish(Arc::new(Message {
+            topic,
+            payload,
+            properties: Properties::default(),
+            qos: 0,
+            retain: true,
+            arrived: now,
+            expires: None,
+            class: way.class,
+            deadline: now + way.latency,
+            source_unix_ns: None,
+            meter: None,
+        }));
     }
 
     /// Hands what an operator made to its subscribers, and to operators that take it; `meter` counts its deliveries.

@@ -111,7 +111,7 @@ impl Connection<'_> {
         }
         if self.session.subscriber().is_none() {
             let hub = self.door.hub();
-            let user = payer(self.grants.user(), self.peer);
+            let user = payer(self.grants.user(), self.peer.ip());
             let subscriptions = hub.subscriptions_of(&user, self.quota.subscriptions);
             let client = self.session.client().clone();
             let payer = Payer { client, account: self.account.clone(), subscriptions };
