@@ -152,9 +152,9 @@ impl Transport {
         Ok(())
     }
 
-    /// Says that nothing more will be written.
+    /// Says that nothing more will be written. What comes from then on is for nobody, in frames or not.
     pub(super) async fn shutdown(&mut self) -> io::Result<()> {
-        if let Some(web) = &mut self.web {
+        if let Some(mut web) = self.web.take() {
             self.stream.write_all(web.close()).await?;
         }
         self.stream.shutdown().await

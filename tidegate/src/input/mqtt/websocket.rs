@@ -5,20 +5,25 @@
 
 use std::io::Cursor;
 
-use tungstenite::error::{Error, ProtocolError};
-use tungstenite::handshake::machine::TryParse;
-use tungstenite::handshake::server::{Request, create_response, write_response};
-use tungstenite::http::HeaderValue;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use httparse::Status;
+use ring::digest;
 use tungstenite::protocol::frame::FrameHeader;
 use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 
 /// Bytes of a request's head.
 const HEAD_MAX: usize = 8 * 1024;
+/// Lines of it.
+const HEADERS_MAX: usize = 100;
+/// What stands behind a client's key in the proof that it was read (RFC 6455, 1.3).
+const PROOF: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// Bytes of one frame out: with its header it fills one record of TLS.
 const FRAME_MAX: usize = 8 * 1024 - 4;
 /// Bytes of the longest header of a frame, and of what a frame of control holds.
 const HEADER_MAX: usize = 14;
 const CONTROL_MAX: u64 = 125;
+const BAD: &str = "400 Bad Request";
 /// Characters of an origin that people are shown.
 const SHOWN: usize = 100;
 /// Subprotocols that we speak: the standard's name, and that of clients of MQTT 3.1.
@@ -58,47 +63,51 @@ impl Refusal {
 
 /// The answer to a request, when its head is complete.
 pub(super) fn answer(head: &[u8], options: &WebSocketOptions) -> Option<Result<Vec<u8>, Refusal>> {
-    const BAD: &str = "400 Bad Request";
     let end = head.windows(4).position(|bytes| bytes == b"\r\n\r\n").map(|place| place + 4);
-    let refused = match end {
+    match end {
         _ if head.len() > HEAD_MAX => {
             let what = format!("the request is longer than {HEAD_MAX} bytes");
-            Refusal::new("431 Request Header Fields Too Large", what)
+            Some(Err(Refusal::new("431 Request Header Fields Too Large", what)))
         }
         None if head.first().is_some_and(|first| !first.is_ascii_uppercase()) => {
-            Refusal::new(BAD, "no HTTP: this is MQTT over WebSocket")
+            Some(Err(Refusal::new(BAD, "no HTTP: this is MQTT over WebSocket")))
         }
-        None => return None,
+        None => None,
         Some(end) if end < head.len() => {
-            Refusal::new(BAD, "bytes came before the request was answered")
+            Some(Err(Refusal::new(BAD, "bytes came before the request was answered")))
         }
-        Some(_) => match Request::try_parse(head) {
-            Ok(Some((size, request))) if size == head.len() => {
-                return Some(grant(&request, options));
-            }
-            Ok(_) => Refusal::new(BAD, "the lines of the request end in different ways"),
-            Err(error) => Refusal::new(BAD, error.to_string()),
-        },
-    };
-    Some(Err(refused))
+        Some(_) => Some(grant(head, options)),
+    }
 }
 
-fn grant(request: &Request, options: &WebSocketOptions) -> Result<Vec<u8>, Refusal> {
-    let mut response = create_response(request).map_err(|error| {
-        use ProtocolError as Not;
-        let status = match error {
-            Error::Protocol(
-                Not::MissingConnectionUpgradeHeader
-                | Not::MissingUpgradeWebSocketHeader
-                | Not::MissingSecWebSocketVersionHeader,
-            ) => "426 Upgrade Required",
-            _ => "400 Bad Request",
-        };
-        Refusal::new(status, format!("this is MQTT over WebSocket: {error}"))
-    })?;
-    let headers = request.headers();
-    for origin in headers.get_all("Origin") {
-        let origin = String::from_utf8_lossy(origin.as_bytes());
+/// The answer to a request (RFC 6455, 4.2).
+fn grant(head: &[u8], options: &WebSocketOptions) -> Result<Vec<u8>, Refusal> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut request = httparse::Request::new(&mut headers);
+    match request.parse(head) {
+        Ok(Status::Complete(size)) if size == head.len() => {}
+        Ok(_) => return Err(Refusal::new(BAD, "the lines of the request end in different ways")),
+        Err(error) => return Err(Refusal::new(BAD, format!("no HTTP: {error}"))),
+    }
+    if (request.method, request.version) != (Some("GET"), Some(1)) {
+        return Err(Refusal::new(BAD, "WebSocket begins with a GET of HTTP/1.1"));
+    }
+    let values = |name: &'static str| {
+        let is_it = move |header: &&httparse::Header<'_>| header.name.eq_ignore_ascii_case(name);
+        request.headers.iter().filter(is_it).map(|header| String::from_utf8_lossy(header.value))
+    };
+    let has = |name, word: &str| {
+        let is_it = |one: &str| one.trim().eq_ignore_ascii_case(word);
+        values(name).any(|value| value.split(',').any(is_it))
+    };
+    if !has("Upgrade", "websocket")
+        || !has("Connection", "upgrade")
+        || !has("Sec-WebSocket-Version", "13")
+    {
+        let what = "this is MQTT over WebSocket, version 13";
+        return Err(Refusal::new("426 Upgrade Required", what));
+    }
+    for origin in values("Origin") {
         let is_it = |known: &String| known == "*" || known.eq_ignore_ascii_case(&origin);
         if !options.origins.iter().any(is_it) {
             let shown: String = origin.chars().take(SHOWN).collect();
@@ -106,21 +115,23 @@ fn grant(request: &Request, options: &WebSocketOptions) -> Result<Vec<u8>, Refus
             return Err(Refusal::new("403 Forbidden", what));
         }
     }
-    let offers = headers.get_all("Sec-WebSocket-Protocol");
-    let offered = offers.iter().filter_map(|value| value.to_str().ok());
-    let mut names = offered.flat_map(|value| value.split(',')).map(str::trim);
-    let chosen = names.find_map(|name| SUBPROTOCOLS.into_iter().find(|known| *known == name));
+    let offered: Vec<_> = values("Sec-WebSocket-Protocol").collect();
+    let mut offered = offered.iter().flat_map(|value| value.split(',')).map(str::trim);
+    let chosen = offered.find_map(|name| SUBPROTOCOLS.into_iter().find(|known| *known == name));
     let chosen = chosen.ok_or_else(|| {
-        let what = "the subprotocol mqtt is not offered (Sec-WebSocket-Protocol)";
-        Refusal::new("400 Bad Request", what)
+        Refusal::new(BAD, "the subprotocol mqtt is not offered (Sec-WebSocket-Protocol)")
     })?;
-    response.headers_mut().insert("Sec-WebSocket-Protocol", HeaderValue::from_static(chosen));
-    let mut out = Vec::new();
-    // It is made of ASCII, and a list takes all of it.
-    match write_response(&mut out, &response) {
-        Ok(()) => Ok(out),
-        Err(error) => Err(Refusal::new("400 Bad Request", error.to_string())),
-    }
+    let is_key = |key: &String| STANDARD.decode(key).is_ok_and(|bytes| bytes.len() == 16);
+    let key = values("Sec-WebSocket-Key").next().map(String::from).filter(is_key);
+    let key =
+        key.ok_or_else(|| Refusal::new(BAD, "Sec-WebSocket-Key is not 16 bytes in base64"))?;
+    let proof = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, (key + PROOF).as_bytes());
+    let proof = STANDARD.encode(proof);
+    let answer = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Accept: {proof}\r\nSec-WebSocket-Protocol: {chosen}\r\n\r\n"
+    );
+    Ok(answer.into_bytes())
 }
 
 /// Why nothing more comes.

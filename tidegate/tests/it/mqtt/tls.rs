@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use tidegate::config;
 use tidegate::input::mqtt::WebSocketOptions;
+use tidegate::link::Links;
+use tidegate::output::kind::Surroundings;
 use tidegate::support::tls::{self, ClientFiles, ServerFiles, Stream};
 use tokio::net::TcpStream;
 
@@ -188,4 +191,27 @@ async fn a_listener_for_websocket_says_that_it_speaks_http() {
     assert_eq!(found.as_deref(), Some(&b"http/1.1"[..]));
     assert!(agreed(node.address(), &authority, &["mqtt"]).await.is_err());
     node.stop().await;
+}
+
+#[tokio::test]
+async fn an_output_asks_for_the_protocol_that_its_far_end_wants() {
+    let authority = Authority::new("alpn-out");
+    let asked = |alpn: &str| {
+        let ca = authority.ca();
+        let text = format!("[[output]]\nmqtt = {{ url = \"mqtts://h\", ca = {ca:?}{alpn} }}\n");
+        let config = config::read(&text).config;
+        let surroundings = Surroundings {
+            node: "gate-7".into(),
+            output: "cloud".into(),
+            classes: Arc::new([]),
+            bounds: Vec::new(),
+            unconfirmed_max: 1,
+            links: Links::default(),
+        };
+        let options = config.output[0].mqtt.as_ref().unwrap().options(&surroundings).unwrap();
+        options.tls.unwrap()
+    };
+    let (cloud, plain) = (asked(", alpn = \"x-amzn-mqtt-ca\""), asked(""));
+    assert_eq!(cloud.config().alpn_protocols, [b"x-amzn-mqtt-ca"]);
+    assert!(plain.config().alpn_protocols.is_empty() && cloud != plain);
 }

@@ -23,10 +23,10 @@ fn a_request_is_granted_with_its_subprotocol() {
     let answer = told(&request(MQTT), &[]);
     assert!(answer.starts_with("HTTP/1.1 101 Switching Protocols\r\n"), "{answer}");
     // The example of RFC 6455, 1.3.
-    assert!(answer.contains("sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"), "{answer}");
-    assert!(answer.contains("sec-websocket-protocol: mqtt\r\n") && answer.ends_with("\r\n\r\n"));
+    assert!(answer.contains("Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"), "{answer}");
+    assert!(answer.contains("Sec-WebSocket-Protocol: mqtt\r\n") && answer.ends_with("\r\n\r\n"));
     let old = told(&request("Sec-WebSocket-Protocol: x, mqttv3.1, mqtt\r\n"), &[]);
-    assert!(old.contains("sec-websocket-protocol: mqttv3.1\r\n"), "{old}");
+    assert!(old.contains("Sec-WebSocket-Protocol: mqttv3.1\r\n"), "{old}");
 }
 
 #[test]
@@ -52,7 +52,10 @@ fn what_is_no_request_for_mqtt_is_told_why() {
         ("GET / HTTP/1.1\r\nHost: gate-7\r\n\r\n".into(), 426, "this is MQTT over WebSocket"),
         (request(MQTT).replace("Version: 13", "Version: 8"), 426, "Sec-WebSocket-Version: 13\r\n"),
         (request(MQTT).replace("GET", "POST"), 400, "GET"),
-        (request(MQTT).replace("dGhl", "dGh!"), 400, "this is MQTT over WebSocket"),
+        (request(MQTT).replace("dGhl", "dGh!"), 400, "Sec-WebSocket-Key"),
+        (request(MQTT).replace("dGhl", ""), 400, "Sec-WebSocket-Key"),
+        (request(MQTT).replace("HTTP/1.1", "HTTP/1.0"), 400, "HTTP/1.1"),
+        (request(&format!("{MQTT}a b: c\r\n")), 400, "no HTTP"),
         (request(MQTT) + "\u{2}", 400, "before the request was answered"),
         ("GET / HTTP/1.1\n\nx\r\n\r\n".into(), 400, "end in different ways"),
         ("\u{10}\u{e}\0\u{4}MQTT".into(), 400, "no HTTP"),
