@@ -270,6 +270,7 @@ impl MqttListener {
                 .unwrap_or(u32::MAX),
             keepalive_max: u16::try_from(options.keepalive_max.as_secs()).unwrap_or(u16::MAX),
             refused: options.refused,
+            keeps_subscriptions: intake.hub().journal().is_some(),
         };
         let patience = options.stop_grace + STOP_MARGIN;
         let afterlives = Arc::new(Semaphore::new(options.sessions_max));
