@@ -22,6 +22,8 @@ pub const TARGETS: &[Target] = &[
     ("mqtt_client", mqtt_client),
     ("mqtt_session", mqtt_session),
     ("mqtt_source", mqtt_source),
+    ("mqtt_websocket", mqtt_websocket),
+    ("proxy_header", proxy_header),
     ("node_ops", node_ops),
     ("log_scan", log_scan),
     ("link_packets", link_packets),
@@ -162,6 +164,16 @@ pub fn mqtt_session(data: &[u8]) {
 /// What a broker says to the node's client.
 pub fn mqtt_source(data: &[u8]) {
     tidegate_mqtt::client_session::exercise(data);
+}
+
+/// What a browser says to a listener for WebSocket: its request, then frames.
+pub fn mqtt_websocket(data: &[u8]) {
+    tidegate::input::mqtt::websocket::exercise(data);
+}
+
+/// What a load balancer says before a connection's own bytes.
+pub fn proxy_header(data: &[u8]) {
+    tidegate::support::proxy_header::exercise(data);
 }
 
 /// Four bytes an operation on a whole node, and what must hold after each.

@@ -25,12 +25,35 @@ pub fn seeds() -> Vec<Seed> {
     all.extend(mqtt::seeds().map(|(name, bytes)| ("mqtt_client", name, bytes)));
     all.extend(mqtt::session_seeds().map(|(name, bytes)| ("mqtt_session", name, bytes)));
     all.extend(mqtt::source_seeds().map(|(name, bytes)| ("mqtt_source", name, bytes)));
+    all.extend(mqtt::websocket_seeds().map(|(name, bytes)| ("mqtt_websocket", name, bytes)));
+    all.extend(proxy_headers());
     all.extend(node_ops());
     all.extend(script_calls());
     all.extend(log::seeds());
     all.extend(link::seeds());
     all.extend(peers::seeds());
     all
+}
+
+/// What load balancers say before a connection.
+fn proxy_headers() -> impl Iterator<Item = Seed> {
+    let header = |command: u8, family: u8, rest: &[u8]| {
+        let length = (rest.len() as u16).to_be_bytes();
+        [b"\r\n\r\n\0\r\nQUIT\n", &[command, family][..], &length, rest, b"\x10\x0e"].concat()
+    };
+    let v4 = [192, 0, 2, 7, 10, 0, 0, 1, 0xC3, 0x50, 7, 0x5B];
+    let v6 = [&[0x20, 1, 0xd, 0xb8][..], &[0; 28], &v4[8..]].concat();
+    [
+        ("proxy_header", "v4", header(0x21, 0x11, &v4)),
+        ("proxy_header", "v6", header(0x21, 0x21, &v6)),
+        ("proxy_header", "extension", header(0x21, 0x11, &[&v4[..], &[4, 0, 1, 9]].concat())),
+        ("proxy_header", "local", header(0x20, 0, &[])),
+        ("proxy_header", "unix", header(0x21, 0x31, &[0; 216])),
+        ("proxy_header", "too-short", header(0x21, 0x21, &v4)),
+        ("proxy_header", "version-1", b"PROXY TCP4 192.0.2.7 10.0.0.1 50000 1883\r\n".to_vec()),
+        ("proxy_header", "none", b"\x10\x0e\0\x04MQTT".to_vec()),
+    ]
+    .into_iter()
 }
 
 /// Some lives of a node: every operation in order, one operation many times, and a few mixtures. The

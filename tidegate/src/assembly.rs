@@ -49,6 +49,7 @@ use crate::node::contract::{Clock, Intake, OutputPort};
 use crate::node::event_loop::{self, Running};
 use crate::node::journal;
 use crate::observe::status::Boards;
+use crate::observe::sys;
 use crate::output::kind::OutputKind;
 use crate::script::Scripts;
 use crate::services::cameras::Shelf;
@@ -178,6 +179,7 @@ async fn start_on(
         start_mirrors(config, &running, &boards, me.clone(), &wiring, &mut inputs).await?;
     let frames = start_frames(config, &running, &boards, shelf, &mut inputs).await?;
     start_member(config, &running, &boards, me, relays, &mut inputs);
+    sys::start(&running.intake, &boards.clients, config.node.sys_interval.0, &mut inputs);
     Ok(Assembled {
         name,
         running,

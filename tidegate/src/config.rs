@@ -18,7 +18,6 @@ mod links;
 mod log;
 mod mirror;
 mod nearest;
-pub(crate) mod network;
 pub mod operators;
 pub mod page;
 mod proxy;
@@ -39,7 +38,7 @@ use tidegate_schedule::SchedulerName;
 use tidegate_types::class::ClassSpec;
 use tidegate_types::units::Size;
 
-pub use access::{AllowConfig, TlsConfig, UserFrom};
+pub use access::{AllowConfig, TlsConfig, UserFrom, WebSocketConfig};
 pub use clients::{ClientVersion, MqttClientConfig};
 pub use fleet::{FleetConfig, OrchestrateConfig, OrchestratorConfig, PeerConfig};
 pub use frames::{CameraConfig, Controller, FramesConfig};
@@ -49,7 +48,6 @@ pub use kind::FileKind;
 pub use links::LinkInputConfig;
 pub use log::{Backlog, LogConfig};
 pub use mirror::MirrorConfig;
-pub use network::Network;
 pub use operators::{OperatorConfig, PoolMode};
 pub use proxy::{
     AccessFormat, BodyMode, FarTlsConfig, HealthConfig, ListenMode, ORIGINAL, Protocol,
@@ -64,6 +62,8 @@ pub use scripts::ScriptConfig;
 pub use streams::{Accept, Full, Order, StreamConfig};
 use units::{BitRate, ByteSize, Listen, Period};
 
+pub(crate) use crate::keys::network;
+pub use crate::keys::network::Network;
 use crate::keys::table::{choices, keys};
 pub use crate::keys::{places, units};
 pub use crate::output::registry::OutputConfig;
@@ -178,6 +178,8 @@ keys! {
         /// Threads of operators. Default: one for each processor.
         pub pool_threads: Option<u32>;
             apart("4") between(1, 256, "give 1 to 256, or leave it out"),
+        /// How often the $SYS topics are published to subscribers here; "0s" is never (docs/BROKER.md).
+        pub sys_interval: Period = Period(Duration::from_secs(10)),
         /// How long a stop waits for the outputs to deliver what is held; the rest is then dropped.
         pub stop_timeout: Period = Period(Duration::from_secs(10)),
     }
@@ -208,6 +210,12 @@ keys! {
         /// `tidegate keys` makes such files.
         pub tls: Option<TlsConfig>;
             apart(r#"{ certificate = "node.pem", key = "node.key", client_ca = "ca.pem" }"#),
+        /// MQTT over WebSocket, which every client of this listener must then speak: ws, or wss with tls. For browsers
+        /// (docs/howto/websocket.md).
+        pub websocket: Option<WebSocketConfig>; apart(r#"{ origins = ["https://desk.example"] }"#),
+        /// Load balancers, by their addresses: their connections begin with a header of the PROXY protocol, version 2,
+        /// which says from where a client comes. It counts as the client's address from then on.
+        pub proxy_protocol: Vec<Network> = Vec::new(); apart(r#"["10.0.0.5", "10.1.0.0/16"]"#),
         /// File of users and hashed passwords, which `tidegate user` makes; it is read again when it changes. Clients
         /// without a user name are then refused.
         pub users: Option<PathBuf>; apart("/etc/tidegate/users"),

@@ -10,6 +10,7 @@ pub mod far_end;
 pub mod findings;
 pub mod key;
 mod names;
+pub mod network;
 pub mod places;
 pub(crate) mod secrets;
 pub mod table;

@@ -5,4 +5,5 @@ pub mod logs;
 pub mod metrics;
 pub mod orchestrator;
 pub mod status;
+pub(crate) mod sys;
 pub mod systemd;

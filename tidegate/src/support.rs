@@ -9,6 +9,7 @@ pub mod disk;
 pub mod http;
 pub(crate) mod listen;
 pub mod places;
+pub mod proxy_header;
 pub(crate) mod talk;
 pub mod tasks;
 pub mod tcp_info;

@@ -76,6 +76,50 @@ pub(super) fn session_seeds() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
     .into_iter()
 }
 
+/// What a browser says to a listener. The first byte is how the frames are cut into reads.
+pub(super) fn websocket_seeds() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
+    let request = |lines: &str| {
+        format!(
+            "GET /mqtt HTTP/1.1\r\nHost: gate-7\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{lines}\r\n"
+        )
+        .into_bytes()
+    };
+    let good = request("Sec-WebSocket-Protocol: mqtt\r\nOrigin: https://a.example\r\n");
+    // The mask is zero, so that what is in the frames can be read.
+    let frame = |first: u8, bytes: &[u8]| {
+        let length = (bytes.len() as u16).to_be_bytes();
+        match bytes.len() {
+            0..=125 => [&[first, 0x80 | length[1], 0, 0, 0, 0][..], bytes].concat(),
+            _ => [&[first, 0xfe, length[0], length[1], 0, 0, 0, 0][..], bytes].concat(),
+        }
+    };
+    let connect = packet(0x10, b"\0\x04MQTT\x04\x02\0\x3c\0\x01c");
+    let publish = packet(0x30, b"\0\x03a/bhi");
+    let life = |piece: u8, parts: &[&[u8]]| [&[piece][..], &parts.concat()].concat();
+    let both = [&connect[..], &publish].concat();
+    let (ping, bye) = (frame(0x89, b"hello"), frame(0x88, &[3, 232]));
+    [
+        ("one-packet-a-frame", life(255, &[&good, &frame(0x82, &connect), &frame(0x82, &publish)])),
+        ("many-in-a-frame", life(3, &[&good, &frame(0x82, &both), &ping, &bye])),
+        ("in-pieces", life(1, &[&good, &frame(0x02, &both[..3]), &ping, &frame(0x80, &both[3..])])),
+        ("long", life(7, &[&good, &frame(0x82, &[0x30; 200]), &bye])),
+        (
+            "huge-by-its-word",
+            life(2, &[&good, &[0x82, 0xff, 0, 0, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]]),
+        ),
+        ("text", life(9, &[&good, &frame(0x81, b"hi")])),
+        ("not-masked", life(9, &[&good, &[0x82, 2, 0xc0, 0]])),
+        (
+            "other-page",
+            life(9, &[&request("Sec-WebSocket-Protocol: mqtt\r\nOrigin: https://b\r\n")]),
+        ),
+        ("no-subprotocol", life(9, &[&request("")])),
+        ("no-request", life(9, &[b"GET / HTTP/1.0\r\n\r\n"])),
+    ]
+    .into_iter()
+}
+
 /// What a broker says to a subscriber. The first byte is the target's own, as above.
 pub(super) fn source_seeds() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
     let new = packet(0x20, b"\0\0\x03\x13\0\x3c");

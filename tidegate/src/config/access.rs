@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::config::MqttInputConfig;
+use crate::input::mqtt::WebSocketOptions;
 use crate::keys::table::{choices, keys};
 use crate::support::access::users::UserFile;
 use crate::support::access::{Access, Allow, Identification};
@@ -25,6 +26,22 @@ impl TlsConfig {
     pub fn files(&self) -> Option<ServerFiles> {
         let (certificate, key) = (self.certificate.clone()?, self.key.clone()?);
         Some(ServerFiles { certificate, key, client_ca: self.client_ca.clone() })
+    }
+}
+
+keys! {
+    /// `websocket` of an MQTT listener.
+    pub struct WebSocketConfig: Eq {
+        /// Origins of pages that may connect, such as https://desk.example or http://10.0.0.7:8080; * is every page.
+        /// Clients that are no browsers name none, and may.
+        pub origins: Vec<String> = Vec::new(),
+    }
+}
+
+impl WebSocketConfig {
+    /// For the listener.
+    pub fn options(&self) -> WebSocketOptions {
+        WebSocketOptions { origins: self.origins.clone() }
     }
 }
 

@@ -17,6 +17,8 @@ keys! {
         pub certificate: Option<PathBuf>; apart("gate.pem"),
         /// Its private key.
         pub key: Option<PathBuf>; apart("gate.key"),
+        /// Protocol that it asks for in TLS (ALPN), where the far end wants one: x-amzn-mqtt-ca of AWS at port 443.
+        pub alpn: Option<String>; apart("x-amzn-mqtt-ca"),
         /// Topic filters.
         pub topics: Vec<String> = vec!["#".into()],
         /// The broker keeps the session under it. Default: node and broker.

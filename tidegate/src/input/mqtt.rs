@@ -7,7 +7,7 @@
 //! a QoS 2 publish when it is accepted, for it must not come twice.
 //!
 //! The code to read in order: [`listener`](bind) accepts, `connection` moves bytes, the session of [`tidegate_mqtt`]
-//! decides, `afterlife` does what is left after a connection, `clients` keeps the sessions of clients that are
+//! decides (`transport` is TCP, TLS and WebSocket beneath), `afterlife` does what is left after a connection, `clients` keeps the sessions of clients that are
 //! away. [`client`] is the other side: a client of an existing broker.
 //!
 //! There is no codec crate beneath, for the one that would fit (rmqtt-codec 0.3.1, which the tests use
@@ -49,6 +49,9 @@ mod pulse;
 mod revive;
 mod room;
 pub mod session;
+mod traffic;
+mod transport;
+pub mod websocket;
 mod woken;
 
 pub use self::clients::{ClientStatus, Clients};
@@ -56,6 +59,8 @@ pub use self::listener::{MqttError, MqttListener, bind};
 pub use self::options::MqttOptions;
 pub use self::revive::revive;
 pub use self::session::Refused;
+pub use self::traffic::Traffic;
+pub use self::websocket::WebSocketOptions;
 pub use tidegate_mqtt::{Reason, Version, Violation};
 
 use super::kind::{Driver, Opened, Opening};

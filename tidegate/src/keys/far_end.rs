@@ -70,6 +70,20 @@ impl<'a> FarEnd<'a> {
         }
     }
 
+    /// What is wrong with the key `alpn`.
+    pub(crate) fn check_alpn(self, alpn: Option<&str>, place: &Place, findings: &mut Findings) {
+        let Some(alpn) = alpn else { return };
+        let place = place.to("alpn");
+        if !(1..=255).contains(&alpn.len()) {
+            let text = "a protocol has 1 to 255 bytes: give the one that the far end wants";
+            findings.error(place.clone(), text);
+        }
+        if self.url().is_ok_and(|url| !url.tls) {
+            let scheme = self.scheme.name;
+            findings.error(place, format!("the url asks for no TLS: write {scheme}s:// there"));
+        }
+    }
+
     fn check_tls(self, url: &Url, place: &Place, findings: &mut Findings) {
         let FarEnd { ca, certificate, key, scheme: Scheme { name: scheme, .. }, .. } = self;
         if !url.tls {

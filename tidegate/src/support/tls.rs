@@ -142,6 +142,13 @@ pub fn server(files: &ServerFiles) -> Result<Arc<ServerConfig>, TlsError> {
     Ok(Arc::new(config))
 }
 
+/// The same listener, which speaks these protocols (ALPN) with who asks for one, and with nobody who asks for others.
+pub fn speaking(config: Arc<ServerConfig>, protocols: &[&str]) -> Arc<ServerConfig> {
+    let mut config = Arc::unwrap_or_clone(config);
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    Arc::new(config)
+}
+
 /// What an output needs for TLS.
 ///
 /// # Errors
@@ -182,6 +189,15 @@ impl ClientTls {
         Ok(ClientTls { files, config })
     }
 
+    /// The same, which asks for this protocol (ALPN), if for any.
+    #[must_use]
+    pub fn speaking(mut self, protocol: Option<&str>) -> Self {
+        if let Some(protocol) = protocol {
+            Arc::make_mut(&mut self.config).alpn_protocols = vec![protocol.as_bytes().to_vec()];
+        }
+        self
+    }
+
     /// What connections need.
     pub fn config(&self) -> Arc<ClientConfig> {
         self.config.clone()
@@ -190,7 +206,7 @@ impl ClientTls {
 
 impl PartialEq for ClientTls {
     fn eq(&self, other: &Self) -> bool {
-        self.files == other.files
+        self.files == other.files && self.config.alpn_protocols == other.config.alpn_protocols
     }
 }
 

@@ -257,8 +257,16 @@ users = "users"
 allow = []
 [[output]]
 amqp = { url = "amqps://h", certificate = "a.pem" }
+[[input]]
+[input.mqtt]
+listen = "127.0.0.1:8083"
+websocket = { origins = ["*", "desk.example", "https://desk.example/"] }
+proxy_protocol = ["10.0.0.0/33"]
 [[output]]
-mqtt = { url = "mqtt://h", ca = "ca.pem" }
+mqtt = { url = "mqtt://h", ca = "ca.pem", alpn = "mqtt" }
+[[output]]
+name = "two"
+mqtt = { url = "mqtts://h", alpn = "" }
 "#;
     insta::assert_snapshot!(read(text).render("node.toml", text));
 }

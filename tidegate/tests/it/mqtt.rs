@@ -1,6 +1,7 @@
 //! The MQTT input over real sockets, against a stand-in for the node's loop.
 
 mod access;
+mod balanced;
 mod broker;
 mod client;
 mod clients;
@@ -17,6 +18,7 @@ mod stress;
 mod subscribers;
 mod subscribing;
 mod tls;
+mod websocket;
 mod wills;
 
 pub(crate) use crate::support::PATIENCE;

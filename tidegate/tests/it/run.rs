@@ -241,3 +241,32 @@ fn new_rules_are_taken_from_a_right_file_and_not_from_a_wrong_one() {
     node.signal();
     assert_eq!(node.end().code(), Some(0));
 }
+
+#[test]
+fn sys_topics_are_told_to_subscribers_here_and_nowhere_else() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("sys-topics");
+    let _ = std::fs::remove_dir_all(&folder);
+    let config = format!(
+        "[node]\nsys_interval = \"20ms\"\n[[input]]\nmqtt = {{ listen = \"127.0.0.1:0\" }}\n\
+         [[output]]\nsink = {{ directory = {folder:?} }}\n"
+    );
+    let mut node = Node::start("sys-topics", &config);
+    let address = node.wait_for("MQTT at ");
+    let mut client = publish(&address);
+    // A client may not say it, whatever its rights.
+    client.write_all(b"\x30\x16\0\x13$SYS/broker/versionx").unwrap();
+    client.write_all(b"\x82\x18\0\x07\0\x13$SYS/broker/version\0").unwrap();
+    let mut answer = [0; 5];
+    client.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, *b"\x90\x03\0\x07\0");
+    let mut head = [0; 23];
+    client.read_exact(&mut head).unwrap();
+    assert_eq!(&head[4..], b"$SYS/broker/version");
+    let mut version = vec![0; usize::from(head[1]) - 21];
+    client.read_exact(&mut version).unwrap();
+    let expected = format!("tidegate version {}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(String::from_utf8(version).unwrap(), expected);
+    node.signal();
+    assert!(node.end().success());
+    assert_eq!(lines_in(&folder), 1, "what was published alone");
+}

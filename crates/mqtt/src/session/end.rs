@@ -72,6 +72,9 @@ pub enum End {
     /// TLS could not be agreed on.
     #[error("no TLS: {0}")]
     Untrusted(Box<str>),
+    /// WebSocket could not be agreed on.
+    #[error("no WebSocket: {0}")]
+    NoWebSocket(Box<str>),
     /// The client may not come in.
     #[error("{0}")]
     Denied(#[from] Denied),
@@ -132,7 +135,7 @@ impl End {
     pub fn reason(&self) -> Option<Reason> {
         match self {
             End::Disconnected { .. } | End::Closed | End::Failed(_) | End::ConnectTimeout => None,
-            End::NotReading | End::Untrusted(_) | End::Denied(_) => None,
+            End::NotReading | End::Untrusted(_) | End::NoWebSocket(_) | End::Denied(_) => None,
             End::Reserved | End::Foreign | End::Unready | End::NoRoom(_) => None,
             End::TooManyOfUser => None,
             End::Violation { violation, .. } => Some(violation.reason),
@@ -154,7 +157,8 @@ impl End {
             | End::NotReading
             | End::SlowPacket
             | End::TakenOver
-            | End::Untrusted(_) => true,
+            | End::Untrusted(_)
+            | End::NoWebSocket(_) => true,
             End::Denied(_) | End::Reserved | End::Foreign | End::Unready | End::NoRoom(_) => true,
             End::TooManyOfUser => true,
         }

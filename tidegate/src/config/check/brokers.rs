@@ -11,6 +11,7 @@ use crate::keys::secrets::one_password;
 /// What one `mqtt_client` must have.
 pub(in crate::config) fn client(client: &MqttClientConfig, place: &Place, findings: &mut Findings) {
     client.far_end().check("10.0.0.3", place, findings);
+    client.far_end().check_alpn(client.alpn.as_deref(), place, findings);
     if client.far_end().url().is_ok_and(|url| url.hosts.len() > 1) {
         let text = "one host only: what a broker keeps for a client is there alone";
         findings.error(place.to("url"), text);

@@ -23,6 +23,7 @@ pub(in crate::config) fn listener(mqtt: &MqttInputConfig, place: &Place, finding
         findings.error(place.to("tls"), text);
     }
     identification(mqtt, place, findings);
+    origins(mqtt, place, findings);
     if mqtt.keepalive_max.is_some_and(|most| !KEEPALIVES.contains(&most.0.as_secs())) {
         let text = "a keepalive has at least \"1s\" and at most \"65535s\"";
         findings.error(place.to("keepalive_max"), text);
@@ -51,6 +52,27 @@ pub(in crate::config) fn listener(mqtt: &MqttInputConfig, place: &Place, finding
                 findings.error(place.to(key), error.to_string());
             }
         }
+    }
+}
+
+/// Pages that may connect.
+fn origins(mqtt: &MqttInputConfig, place: &Place, findings: &mut Findings) {
+    let Some(websocket) = &mqtt.websocket else { return };
+    let place = place.to("websocket").to("origins");
+    for (index, origin) in websocket.origins.iter().enumerate() {
+        let host = origin.split_once("://").map_or("", |(_, host)| host);
+        let is_one = !host.is_empty() && !host.contains('/');
+        if !is_one && !["*", "null"].contains(&origin.as_str()) {
+            let text =
+                "an origin is scheme, host and port, without a path: give \"https://desk.example\"";
+            findings.error(place.to(index), text);
+        }
+    }
+    let is_open = mqtt.users.is_none() && mqtt.user_from == UserFrom::Password;
+    if is_open && !mqtt.anonymous && websocket.origins.iter().any(|origin| origin == "*") {
+        let text = "any page that a browser here opens may publish and subscribe without a login: name the pages, or \
+                    give users; anonymous = true says that it is meant";
+        findings.warning(place, text);
     }
 }
 

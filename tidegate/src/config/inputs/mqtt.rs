@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::config::check::security;
-use crate::config::{MqttInputConfig, Refused, TlsConfig};
+use crate::config::{MqttInputConfig, Refused, TlsConfig, WebSocketConfig};
 use crate::input::kind::{Certificates, Driver, InputKind, Ports, Surroundings};
 use crate::input::mqtt::{self as input, MqttOptions};
 use crate::keys::findings::Findings;
@@ -48,6 +48,8 @@ impl InputKind for MqttInputConfig {
             quotas: surroundings.quotas.clone(),
             clients: surroundings.clients.clone(),
             tls: files.map(|files| tls::server(&files)).transpose()?,
+            proxies: self.proxy_protocol.clone(),
+            websocket: self.websocket.as_ref().map(WebSocketConfig::options),
             max_packet_size: surroundings.max_packet_size(),
             connections_max: surroundings.connections_max,
             session_expiry_max: self.session_expiry.0,

@@ -35,7 +35,7 @@ impl InputKind for MqttClientConfig {
         let options = MqttClientOptions {
             host: host.name,
             port: host.port,
-            tls,
+            tls: tls.map(|tls| tls.speaking(self.alpn.as_deref())),
             session: Options {
                 client_id: self.client_id(&surroundings.node),
                 user: self.user.clone(),

@@ -208,6 +208,7 @@ fn beside(key: &str) -> String {
         Some(("mqtt", key)) if fields::<MqttInputConfig>().contains(&key) => {
             "[[input]]\nmqtt.listen = \"127.0.0.1:1883\"\n".into()
         }
+        Some((_, "alpn")) => "[[input]]\nmqtt_client.url = \"mqtts://h\"\n".into(),
         Some((kind, key @ ("ca" | "certificate" | "key"))) => {
             let others = ["ca", "certificate", "key"].into_iter().filter(|other| *other != key);
             let others: String = others.map(|key| format!("{kind}.{key} = \"x\"\n")).collect();

@@ -7,8 +7,8 @@ use std::task::{Context, Waker};
 
 use bytes::{Buf, BytesMut};
 
+use super::transport::Transport;
 use super::woken::Bell;
-use crate::support::tls::Stream;
 
 /// Bytes of one read: a few hundred small records, which stay in the processor's cache until they are
 /// offered.
@@ -63,7 +63,7 @@ impl Buffer {
     }
 
     /// Waits for bytes. Cancel-safe.
-    pub(super) async fn readable(&mut self, stream: &Stream) -> io::Result<()> {
+    pub(super) async fn readable(&mut self, stream: &Transport) -> io::Result<()> {
         poll_fn(|context| {
             let ready = match &self.bell {
                 Some(bell) => {
@@ -83,7 +83,7 @@ impl Buffer {
     }
 
     /// Reads the bytes that are there; 0 is the end of the stream, `None` that there are none after all.
-    pub(super) fn read(&mut self, stream: &mut Stream) -> io::Result<Option<usize>> {
+    pub(super) fn read(&mut self, stream: &mut Transport) -> io::Result<Option<usize>> {
         self.grow();
         match stream.try_read(&mut self.bytes) {
             Ok(count) => Ok(Some(count)),
@@ -93,7 +93,7 @@ impl Buffer {
     }
 
     /// Waits for bytes and reads them; 0 is the end of the stream. Cancel-safe.
-    pub(super) async fn fill(&mut self, stream: &mut Stream) -> io::Result<usize> {
+    pub(super) async fn fill(&mut self, stream: &mut Transport) -> io::Result<usize> {
         loop {
             self.readable(stream).await?;
             if let Some(count) = self.read(stream)? {
@@ -119,7 +119,7 @@ impl Buffer {
 }
 
 /// A poll that reads and discards, for closing politely.
-pub(super) async fn discard(stream: &mut Stream, most: usize) -> io::Result<()> {
+pub(super) async fn discard(stream: &mut Transport, most: usize) -> io::Result<()> {
     let mut left = most;
     while left > 0 {
         let mut buffer = Buffer::default();
@@ -140,13 +140,14 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
+    use crate::support::tls::Stream;
 
     #[tokio::test]
     async fn memory_follows_the_bytes() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (server, _) = listener.accept().await.unwrap();
-        let mut socket = Stream::from(server);
+        let mut socket = Transport::new(Stream::from(server), Arc::default());
         let mut buffer = Buffer::default();
         client.write_all(&[7; 100]).await.unwrap();
         assert_eq!(buffer.fill(&mut socket).await.unwrap(), 100);

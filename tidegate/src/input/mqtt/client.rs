@@ -23,6 +23,7 @@ use self::trouble::Trouble;
 use super::buffer::Buffer;
 use super::clients::Clients;
 use super::session::Effects;
+use super::transport::Transport;
 use crate::input::kind::{Driver, Opened, Opening};
 use crate::node::broker::Subscriber;
 use crate::node::contract::{Intake, Notice, Source};
@@ -158,7 +159,7 @@ struct Client {
 
 /// One connection.
 struct Wire {
-    stream: Stream,
+    stream: Transport,
     buffer: Buffer,
     /// When bytes came last, or when reading began again.
     heard: Instant,
@@ -193,12 +194,16 @@ impl Client {
 
     /// Serves one connection to its end.
     async fn serve(&mut self, stream: Stream, told: &Complaint, intake: &Intake) -> Trouble {
-        let mut wire = Wire { stream, buffer: Buffer::default(), heard: Instant::now() };
+        let mut wire = Wire {
+            stream: Transport::new(stream, Arc::default()),
+            buffer: Buffer::default(),
+            heard: Instant::now(),
+        };
         self.effects = Effects::default();
         self.has_asked = false;
         self.session.connect(&mut self.effects.out);
         let login = async {
-            wire.stream.handshake().await?;
+            wire.stream.stream.handshake().await?;
             self.exchange(&mut wire, true).await
         };
         let end = match timeout(LOGIN_PATIENCE, login).await {

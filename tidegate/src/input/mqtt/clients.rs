@@ -23,6 +23,7 @@ use self::presence::Presence;
 pub use self::roll::ClientStatus;
 use self::worth::{Age, Worth};
 use super::session::Memory;
+use super::traffic::Traffic;
 use super::woken::Woken;
 
 /// Packet identifiers that all kept sessions together may remember: some 20 MB.
@@ -185,6 +186,7 @@ pub struct Clients {
     numbers: AtomicU64,
     started: u64,
     woken: Woken,
+    traffic: Arc<Traffic>,
 }
 
 impl Default for Clients {
@@ -202,7 +204,13 @@ impl Clients {
             numbers: AtomicU64::new(0),
             started: started.as_millis() as u64,
             woken: Woken::default(),
+            traffic: Arc::default(),
         }
+    }
+
+    /// What all of them said and were told.
+    pub fn traffic(&self) -> &Arc<Traffic> {
+        &self.traffic
     }
 
     /// Which of its clients' connections have something to read.

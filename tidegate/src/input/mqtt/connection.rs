@@ -9,13 +9,14 @@ mod safety;
 
 use std::future::ready;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidegate_broker::journal::Note;
 use tidegate_log::SessionOwner;
+use tidegate_mqtt::Violation;
 use tidegate_types::account::Account;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -32,12 +33,12 @@ use super::options::MqttOptions;
 use super::pulse::{Pulse, arm};
 use super::room::Held;
 use super::session::{Effects, End, Session, SessionStep as Step};
+use super::transport::{Broken, Transport};
 use crate::node::broker::Seat;
 use crate::node::contract::{Notice, Source};
 use crate::node::door::Door;
 use crate::support::access::{Grants, Quota};
 use crate::support::places::address;
-use crate::support::tls::Stream;
 
 /// Write buffer that a connection keeps.
 const KEPT: usize = 1024;
@@ -47,8 +48,8 @@ const KEPT: usize = 1024;
 pub(super) async fn run(call: Call) {
     let Call { stream, peer, shared, mut stop, place, arrival } = call;
     let mut connection = Connection {
-        stream,
-        peer: peer.ip(),
+        stream: Transport::new(stream, shared.options.clients.traffic().clone()),
+        peer,
         session: Session::new(shared.limits),
         effects: Effects::default(),
         buffer: Buffer::new(shared.options.clients.woken().bell()),
@@ -72,13 +73,13 @@ pub(super) async fn run(call: Call) {
         () = place.needed() => Err(End::ConnectTimeout),
     };
     let end = match greeted {
-        Ok(()) => connection.live(peer, &mut stop).await,
+        Ok(()) => connection.live(&mut stop).await,
         Err(end) => {
             connection.finish(&end, &mut None).await;
             end
         }
     };
-    shared.report(&end, connection.session.client(), peer);
+    shared.report(&end, connection.session.client(), connection.peer);
     connection.linger(&end).await;
     drop(place);
 }
@@ -89,8 +90,9 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 }
 
 struct Connection<'a> {
-    stream: Stream,
-    peer: IpAddr,
+    stream: Transport,
+    /// From where the client comes: a load balancer may say so.
+    peer: SocketAddr,
     session: Session,
     effects: Effects,
     buffer: Buffer,
@@ -116,7 +118,7 @@ struct Connection<'a> {
 
 impl Connection<'_> {
     /// From an accepted CONNECT to the end: takes the client id over, opens the source, serves.
-    async fn live(&mut self, peer: SocketAddr, stop: &mut watch::Receiver<bool>) -> End {
+    async fn live(&mut self, stop: &mut watch::Receiver<bool>) -> End {
         let mut client = self.session.client().clone();
         if client.is_empty() {
             client = self.shared.options.clients.assign();
@@ -125,7 +127,7 @@ impl Connection<'_> {
         let MqttOptions { clients, sessions_max, .. } = &self.shared.options;
         let caller = Caller {
             owner: SessionOwner::new(self.grants.user()),
-            payer: payer(self.grants.user(), self.peer).into(),
+            payer: payer(self.grants.user(), self.peer.ip()).into(),
             quota: self.quota,
             door: self.shared.door,
         };
@@ -146,7 +148,7 @@ impl Connection<'_> {
                     line = Some(Line { source, paused: false });
                 }
                 match &mut line {
-                    Some(line) => self.serve(client, peer, line, &is_replaced).await,
+                    Some(line) => self.serve(client, line, &is_replaced).await,
                     None => End::Stopping,
                 }
             });
@@ -191,13 +193,7 @@ impl Connection<'_> {
         }
     }
 
-    async fn serve(
-        &mut self,
-        client: Arc<str>,
-        peer: SocketAddr,
-        line: &mut Line,
-        is_replaced: &AtomicBool,
-    ) -> End {
+    async fn serve(&mut self, client: Arc<str>, line: &mut Line, is_replaced: &AtomicBool) -> End {
         let patience = self.shared.options.connect_timeout;
         let Line { source, paused } = line;
         if self.charge(source).await.is_err() {
@@ -208,7 +204,7 @@ impl Connection<'_> {
             Ok(Err(end)) => return end,
             Err(_) => return End::Unready,
         }
-        tracing::debug!(%client, %peer, "connected");
+        tracing::debug!(%client, peer = %self.peer, "connected");
         self.resume_subscriptions();
         self.endure(&client);
         match self.session.opened(line.source.id(), client, &mut self.effects) {
@@ -324,6 +320,9 @@ impl Connection<'_> {
         if !self.effects.records.is_empty() && self.buffer.lets_others_first() {
             others_first().await;
         }
+        if !self.effects.records.is_empty() {
+            self.shared.options.clients.traffic().published(self.effects.records.len());
+        }
         self.sift();
         if let Some(journal) = self.door.hub().journal()
             && !(self.effects.records.is_empty() && self.effects.again.is_empty())
@@ -378,7 +377,10 @@ impl Connection<'_> {
 }
 
 fn failed(error: io::Error) -> End {
-    End::Failed(error.kind())
+    match error.get_ref().and_then(|error| error.downcast_ref()) {
+        Some(Broken(what)) => Violation::protocol(what).into(),
+        None => End::Failed(error.kind()),
+    }
 }
 
 fn heard(filled: io::Result<usize>) -> Result<(), End> {

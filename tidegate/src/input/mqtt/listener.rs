@@ -23,7 +23,7 @@ use super::session::{End, Limits, Memory};
 use crate::node::contract::Intake;
 use crate::support::complaints::Complaints;
 use crate::support::places::{Occupant, Place, Places};
-use crate::support::tls::Stream;
+use crate::support::tls::{self, Stream};
 use crate::support::turns::Desk;
 
 /// Connections that the kernel may hold for us: a site that comes back after a power cut.
@@ -206,6 +206,11 @@ fn check(options: &MqttOptions) -> Result<(), MqttError> {
     Ok(())
 }
 
+/// What a listener speaks, in the words of ALPN: MQTT's own name, and that of devices that are made for a cloud; by
+/// WebSocket the HTTP that begins it.
+const ALPN: &[&str] = &["mqtt", "x-amzn-mqtt-ca"];
+const ALPN_WEB: &[&str] = &["http/1.1"];
+
 /// Largest `connections_max`.
 const CONNECTIONS_MOST: usize = 1_000_000;
 
@@ -251,7 +256,9 @@ impl MqttListener {
     /// Accepts clients until `stop` is true or its sender is gone, then ends all connections: clients
     /// get the answers that come within the grace of the options, and MQTT 5 clients the reason.
     pub async fn run(self, intake: Intake, stop: watch::Receiver<bool>) {
-        let MqttListener { listeners, options } = self;
+        let MqttListener { listeners, mut options } = self;
+        let protocols = if options.websocket.is_some() { ALPN_WEB } else { ALPN };
+        options.tls = options.tls.map(|config| tls::speaking(config, protocols));
         let all = u32::try_from(options.connections_max).unwrap_or(u32::MAX);
         let places = Places::new(all, false);
         let door = options.clients.door(options.connections_max);

@@ -8,6 +8,8 @@ use rustls::ServerConfig;
 
 use super::clients::Clients;
 use super::session::Refused;
+use super::websocket::WebSocketOptions;
+use crate::keys::network::Network;
 use crate::support::access::{Access, Quotas};
 
 /// Options of one MQTT input.
@@ -17,6 +19,10 @@ pub struct MqttOptions {
     pub listen: Vec<SocketAddr>,
     /// TLS, if clients must speak it.
     pub tls: Option<Arc<ServerConfig>>,
+    /// From where connections come that begin with the PROXY protocol: load balancers.
+    pub proxies: Vec<Network>,
+    /// WebSocket, if clients must speak it.
+    pub websocket: Option<WebSocketOptions>,
     /// Who may come in, and what they may publish.
     pub access: Arc<Access>,
     /// What one user may have.
@@ -63,6 +69,8 @@ impl MqttOptions {
         MqttOptions {
             listen,
             tls: None,
+            proxies: Vec::new(),
+            websocket: None,
             access: Arc::default(),
             quotas: Arc::default(),
             clients: Arc::new(Clients::new()),

@@ -318,12 +318,22 @@ impl Hub {
         &self.0.counts
     }
 
-    /// The broker as it is now.
-    pub fn status(&self) -> BrokerStatus {
+    /// What can be counted without a look at each subscriber.
+    pub fn tally(&self) -> BrokerStatus {
         let mut status = self.0.counts.read();
         let table = self.table();
         status.sessions = table.seats.len();
         status.subscriptions = table.subscriptions.len();
+        drop(table);
+        let retained = self.retained();
+        (status.retained, status.retained_bytes) = (retained.len(), retained.bytes());
+        status
+    }
+
+    /// The broker as it is now.
+    pub fn status(&self) -> BrokerStatus {
+        let mut status = self.tally();
+        let table = self.table();
         for (id, seat) in &table.seats {
             let outbox = seat.outbox();
             let (waiting, in_flight) = (outbox.len(), outbox.in_flight());
@@ -335,8 +345,6 @@ impl Hub {
             status.subscribers.insert(seat.client().clone(), subscriber);
         }
         drop(table);
-        let retained = self.retained();
-        (status.retained, status.retained_bytes) = (retained.len(), retained.bytes());
         status.account = self.0.account.figures();
         status
     }

@@ -3,9 +3,12 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tidegate_broker::journal::{MessageNote, Note, Waiter};
 use tidegate_broker::{Drops, Message, OutboxDropReason, Recipient};
 use tidegate_node::io::SessionId;
+use tidegate_types::record::Properties;
+use tidegate_types::units::Time;
 
 use super::publisher::Publisher;
 use super::seat::Seat;
@@ -37,6 +40,27 @@ impl Publisher {
     /// What is published until this is said again is the will of a session.
     pub(crate) fn speak_as_will(&mut self, session: Option<SessionId>) {
         self.sender.will_of = session;
+    }
+
+    /// Hands a word of the node itself to its subscribers, and keeps it for later ones: in memory alone, for it is new
+    /// after each start.
+    pub fn announce(&mut self, now: Time, topic: Bytes, payload: Bytes) {
+        let way = self.way(&topic);
+        let message = Message {
+            topic,
+            payload,
+            properties: Properties::default(),
+            qos: 0,
+            retain: true,
+            arrived: now,
+            expires: None,
+            class: way.class,
+            deadline: now + way.latency,
+            source_unix_ns: None,
+            meter: None,
+        };
+        self.hub.retain(&Arc::new(message.clone()));
+        self.publish(Arc::new(Message { retain: false, ..message }));
     }
 
     /// Writes a run of messages to the journal, each once, for those who wait for it there.

@@ -186,7 +186,7 @@ impl Publisher {
         self.crowded.take()
     }
 
-    fn way(&mut self, topic: &Bytes) -> Arc<Way> {
+    pub(super) fn way(&mut self, topic: &Bytes) -> Arc<Way> {
         let generation = self.hub.generation();
         if generation != self.generation {
             self.generation = generation;

@@ -38,6 +38,7 @@ impl Default for Counts {
                 "quota",
                 "session",
                 "tls",
+                "websocket",
             ]),
             over_quota: zero(&["connections", "session-expiry", "sessions", "subscriptions"]),
             unproven: zero(&["renamed", "taken"]),

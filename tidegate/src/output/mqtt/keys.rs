@@ -25,6 +25,8 @@ keys! {
         pub certificate: Option<PathBuf>; apart("gate.pem"),
         /// Its private key.
         pub key: Option<PathBuf>; apart("gate.key"),
+        /// Protocol that it asks for in TLS (ALPN), where the far end wants one: x-amzn-mqtt-ca of AWS at port 443.
+        pub alpn: Option<String>; apart("x-amzn-mqtt-ca"),
         /// Prefix of its client ids. Default: node and output.
         pub client_id: Option<String>; sample("gate-7-site"),
         /// Ask the broker to retain records that came with the retain flag.
@@ -50,6 +52,7 @@ impl MqttOutputConfig {
     /// A password or a file of TLS cannot be read.
     pub fn options(&self, surroundings: &Surroundings) -> anyhow::Result<MqttOptions> {
         let (url, tls) = self.far_end().read()?;
+        let tls = tls.map(|tls| tls.speaking(self.alpn.as_deref()));
         let (variable, file) = (self.password_env.as_deref(), self.password_file.as_deref());
         // Two outputs to one broker must not take each other's session over.
         let names = || format!("{}-{}", surroundings.node, surroundings.output);
@@ -77,6 +80,7 @@ impl OutputKind for MqttOutputConfig {
             findings.error(place.clone(), "a password without a user: give user = \"...\"");
         }
         self.far_end().check("10.0.0.1", place, findings);
+        self.far_end().check_alpn(self.alpn.as_deref(), place, findings);
     }
 
     fn tls_files(&self) -> Option<ClientFiles> {

@@ -113,6 +113,7 @@ async fn who_has_no_right_name_or_password_is_told_in_his_versions_words() {
         ("quota", 0),
         ("session", 0),
         ("tls", 0),
+        ("websocket", 0),
     ];
     assert_eq!(denied, expected.into());
     node.stop().await;

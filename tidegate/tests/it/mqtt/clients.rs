@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use rumqttc::{AsyncClient, Event, MqttOptions, Outgoing, Packet, QoS};
+use tidegate::input::mqtt::WebSocketOptions;
 use tidegate::support::tls::{self, ServerFiles};
 use tokio::process::Command;
 
@@ -48,13 +49,23 @@ struct Nodes {
 
 impl Nodes {
     async fn start(name: &str) -> Nodes {
+        Nodes::with(name, None).await
+    }
+
+    /// The same by WebSocket.
+    async fn with(name: &str, websocket: Option<WebSocketOptions>) -> Nodes {
         let authority = Authority::new(name);
         let own = authority.issue("node");
         let files = ServerFiles { certificate: own.certificate, key: own.key, client_ca: None };
         let v6 = "[::1]:0".parse().unwrap();
-        let plain = Node::with(|options| options.listen.push(v6)).await;
+        let plain = Node::with(|options| {
+            options.listen.push(v6);
+            options.websocket = websocket.clone();
+        })
+        .await;
         let secure = Node::with(|options| {
             options.listen.push(v6);
+            options.websocket = websocket;
             options.tls = Some(tls::server(&files).unwrap());
         })
         .await;
@@ -157,17 +168,36 @@ async fn paho_is_served_in_every_way() {
     nodes.try_all(publish).await;
 }
 
+/// The folder of the packages of Node.js, if MQTT.js can run.
+async fn mqtt_js() -> Option<PathBuf> {
+    let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/javascript/node_modules");
+    let is_there = is_there("node", "--version").await && modules.join("mqtt").exists();
+    if !is_there {
+        println!("skipped: needs node and its package mqtt (scripts/setup.sh), not found");
+    }
+    is_there.then_some(modules)
+}
+
 #[tokio::test]
 async fn mqtt_js_is_served_in_every_way() {
-    let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/javascript/node_modules");
-    if !is_there("node", "--version").await || !modules.join("mqtt").exists() {
-        println!("skipped: needs node and its package mqtt (scripts/setup.sh), not found");
-        return;
-    }
+    let Some(modules) = mqtt_js().await else { return };
     let nodes = Nodes::start("mqtt-js-ways").await;
     let publish = |way: Way| {
         let mut command = Command::new("node");
         command.arg(script("mqtt_js_ways.cjs")).args(way.arguments()).env("NODE_PATH", &modules);
+        run(command)
+    };
+    nodes.try_all(publish).await;
+}
+
+#[tokio::test]
+async fn mqtt_js_is_served_by_websocket_in_every_way() {
+    let Some(modules) = mqtt_js().await else { return };
+    let nodes = Nodes::with("mqtt-js-web", Some(WebSocketOptions::default())).await;
+    let publish = |way: Way| {
+        let mut command = Command::new("node");
+        command.arg(script("mqtt_js_ways.cjs")).args(way.arguments());
+        command.env("NODE_PATH", &modules).env("WEB", "1");
         run(command)
     };
     nodes.try_all(publish).await;

@@ -1,9 +1,14 @@
 //! TLS at the listener: who gets in, and who does not.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use tidegate::config;
+use tidegate::input::mqtt::WebSocketOptions;
+use tidegate::link::Links;
+use tidegate::output::kind::Surroundings;
 use tidegate::support::tls::{self, ClientFiles, ServerFiles, Stream};
 use tokio::net::TcpStream;
 
@@ -131,4 +136,82 @@ async fn who_does_not_speak_tls_is_closed_and_who_says_nothing_too() {
     let mut good = connect(node.address(), &authority, None).await;
     assert_eq!(greeted(&mut good).await, Ok(vec![0x20, 2, 0, 0]));
     node.stop().await;
+}
+
+/// What a listener agrees on with a client that speaks these protocols.
+async fn agreed(
+    address: SocketAddr,
+    authority: &Authority,
+    protocols: &'static [&'static str],
+) -> Result<Option<Vec<u8>>, String> {
+    let mut config = tls::client(&ClientFiles { ca: authority.ca(), own: None }).unwrap();
+    Arc::make_mut(&mut config).alpn_protocols =
+        protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    let agree = move || {
+        let name = tls::server_name("127.0.0.1").unwrap();
+        let mut connection = rustls::ClientConnection::new(config, name).unwrap();
+        let mut tcp = std::net::TcpStream::connect(address).unwrap();
+        while connection.is_handshaking() {
+            connection.complete_io(&mut tcp).map_err(|error| error.to_string())?;
+        }
+        Ok(connection.alpn_protocol().map(<[u8]>::to_vec))
+    };
+    soon("an agreement", tokio::task::spawn_blocking(agree)).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_listener_says_that_it_speaks_mqtt_and_nothing_else() {
+    let authority = Authority::new("alpn");
+    let node = node(&authority, &authority.issue("node"), false).await;
+    for (protocols, chosen) in [
+        (&["mqtt"][..], Some("mqtt")),
+        (&["x-amzn-mqtt-ca"], Some("x-amzn-mqtt-ca")),
+        (&["h2", "mqtt"], Some("mqtt")),
+        (&[], None),
+    ] {
+        let found = agreed(node.address(), &authority, protocols).await.unwrap();
+        assert_eq!(found.as_deref(), chosen.map(str::as_bytes), "{protocols:?}");
+    }
+    let refused = agreed(node.address(), &authority, &["h2", "http/1.1"]).await.unwrap_err();
+    assert!(refused.contains("NoApplicationProtocol"), "{refused}");
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_listener_for_websocket_says_that_it_speaks_http() {
+    let authority = Authority::new("alpn-web");
+    let own = authority.issue("node");
+    let files = ServerFiles { certificate: own.certificate, key: own.key, client_ca: None };
+    let node = Node::with(|options| {
+        options.websocket = Some(WebSocketOptions::default());
+        options.tls = Some(tls::server(&files).unwrap());
+    })
+    .await;
+    let found = agreed(node.address(), &authority, &["h2", "http/1.1"]).await.unwrap();
+    assert_eq!(found.as_deref(), Some(&b"http/1.1"[..]));
+    assert!(agreed(node.address(), &authority, &["mqtt"]).await.is_err());
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn an_output_asks_for_the_protocol_that_its_far_end_wants() {
+    let authority = Authority::new("alpn-out");
+    let asked = |alpn: &str| {
+        let ca = authority.ca();
+        let text = format!("[[output]]\nmqtt = {{ url = \"mqtts://h\", ca = {ca:?}{alpn} }}\n");
+        let config = config::read(&text).config;
+        let surroundings = Surroundings {
+            node: "gate-7".into(),
+            output: "cloud".into(),
+            classes: Arc::new([]),
+            bounds: Vec::new(),
+            unconfirmed_max: 1,
+            links: Links::default(),
+        };
+        let options = config.output[0].mqtt.as_ref().unwrap().options(&surroundings).unwrap();
+        options.tls.unwrap()
+    };
+    let (cloud, plain) = (asked(", alpn = \"x-amzn-mqtt-ca\""), asked(""));
+    assert_eq!(cloud.config().alpn_protocols, [b"x-amzn-mqtt-ca"]);
+    assert!(plain.config().alpn_protocols.is_empty() && cloud != plain);
 }

@@ -16,6 +16,13 @@ pub struct ClientStatus {
 }
 
 impl Clients {
+    /// How many are connected, and of how many the session is kept.
+    pub fn counts(&self) -> (usize, usize) {
+        let table = self.lock();
+        let connected = table.entries.values().filter(|entry| matches!(entry, Entry::Live { .. }));
+        (connected.count(), table.by_end.len())
+    }
+
     /// All clients, by client id.
     pub fn read(&self) -> Vec<ClientStatus> {
         let table = self.lock();
@@ -61,6 +68,7 @@ mod tests {
             .iter()
             .map(|one| format!("{} {} {}", one.client, one.user, one.is_connected))
             .collect();
+        assert_eq!(clients.counts(), (1, 1));
         assert_eq!(told, ["hmi desk false", "plc-1 line true"]);
     }
 }

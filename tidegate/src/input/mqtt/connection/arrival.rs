@@ -3,6 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 
+use tidegate_mqtt::Violation;
 use tidegate_types::record::{Owner, RefuseReason};
 
 use super::{Connection, failed};
@@ -12,7 +13,7 @@ use crate::input::mqtt::session::{End, SessionStep};
 use crate::node::contract::{Source, Stopping};
 use crate::support::access::Quota;
 use crate::support::places::address;
-use crate::support::tls;
+use crate::support::{proxy_header, tls};
 
 impl Connection<'_> {
     /// All that comes before the node hears of the client.
@@ -20,8 +21,8 @@ impl Connection<'_> {
         self.greet().await?;
         arrival.becomes_known();
         let Shared { options, intake, .. } = &**self.shared;
-        let certificate = self.stream.peer_certificate().map(AsRef::as_ref);
-        match options.access.login(self.session.take_claim(), certificate, self.peer).await {
+        let certificate = self.stream.stream.peer_certificate().map(AsRef::as_ref);
+        match options.access.login(self.session.take_claim(), certificate, self.peer.ip()).await {
             Ok(grants) => {
                 self.quota = options.quotas.of(grants.user());
                 if let Some(user) = grants.user() {
@@ -53,7 +54,7 @@ impl Connection<'_> {
         let Quota { streams, log, .. } = self.quota;
         let owner = match self.grants.user() {
             Some(user) => Owner::User(user.into()),
-            None => Owner::Address(address(self.peer).into()),
+            None => Owner::Address(address(self.peer.ip()).into()),
         };
         source.charge(owner, tidegate_types::record::Quota { streams, log }).await
     }
@@ -80,10 +81,27 @@ impl Connection<'_> {
         end
     }
 
-    /// Agrees on TLS, then reads until the CONNECT is there.
+    /// Hears from where the client comes, agrees on TLS and WebSocket, then reads until the CONNECT is there.
     async fn greet(&mut self) -> Result<(), End> {
-        if self.stream.is_agreeing() {
+        let peer = self.peer.ip().to_canonical();
+        if self.shared.options.proxies.iter().any(|proxy| proxy.has(peer)) {
+            let tcp = self.stream.stream.tcp();
+            let heard = Box::pin(proxy_header::hear(tcp)).await.map_err(failed)?;
+            if let Some(source) = heard.map_err(Violation::protocol)? {
+                self.peer = source;
+                self.account = self.shared.account_of(&address(source.ip()));
+            }
+        }
+        if self.stream.stream.is_agreeing() {
             self.agree().await?;
+        }
+        if let Some(options) = &self.shared.options.websocket {
+            // Boxed: every connection would have the room for it.
+            let upgraded = Box::pin(self.stream.upgrade(options)).await;
+            if let Err(End::NoWebSocket(_)) = upgraded {
+                self.shared.intake.counts().denied("websocket");
+            }
+            upgraded?;
         }
         loop {
             self.fill().await?;
@@ -111,11 +129,12 @@ impl Connection<'_> {
     /// Agrees on TLS. A turn is for one step, whose bytes are there: who stalls stalls nobody.
     async fn agree(&mut self) -> Result<(), End> {
         let handshakes = &self.shared.handshakes;
-        let asker = handshakes.asker(self.peer, "");
-        while self.stream.is_agreeing() {
-            self.stream.agreeable().await.map_err(failed)?;
+        let asker = handshakes.asker(self.peer.ip(), "");
+        let stream = &mut self.stream.stream;
+        while stream.is_agreeing() {
+            stream.agreeable().await.map_err(failed)?;
             let _turn = handshakes.turn(asker).await.map_err(|_| End::ConnectTimeout)?;
-            let agreed = self.stream.agree().map_err(untrusted);
+            let agreed = stream.agree().map_err(untrusted);
             if let Err(End::Untrusted(_)) = agreed {
                 self.shared.intake.counts().denied("tls");
             }

@@ -63,6 +63,7 @@ impl Connection<'_> {
                 | End::Elsewhere(_)
                 | End::Refused { .. }
                 | End::Untrusted(_)
+                | End::NoWebSocket(_)
                 | End::NoRoom(_)
                 | End::Denied(_)
                 | End::Reserved

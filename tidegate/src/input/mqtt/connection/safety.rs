@@ -162,7 +162,7 @@ impl Connection<'_> {
         if !expiry.is_zero() || will.is_some() {
             self.take_seat(client);
             let user = self.grants.user().map(Into::into);
-            let payer = payer(self.grants.user(), self.peer).into();
+            let payer = payer(self.grants.user(), self.peer.ip()).into();
             if let Some(subscriber) = self.session.subscriber() {
                 subscriber.endure(SessionNote {
                     session: subscriber.id(),
@@ -184,7 +184,7 @@ impl Connection<'_> {
             return;
         }
         let hub = self.door.hub();
-        let user = payer(self.grants.user(), self.peer);
+        let user = payer(self.grants.user(), self.peer.ip());
         let subscriptions = hub.subscriptions_of(&user, self.quota.subscriptions);
         let payer = Payer { client: client.clone(), account: self.account.clone(), subscriptions };
         self.session.set_subscriber(hub.subscriber(&payer));

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-use crate::keys::values::{Form, Shape, quoted, values};
+use super::values::{Form, Shape, quoted, values};
 
 /// One address, or all whose first bits are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
