@@ -6,6 +6,7 @@
 pub(crate) mod cgroup;
 pub mod drivers;
 mod files;
+mod inputs;
 mod orchestrator;
 pub mod reload;
 pub mod run;
@@ -27,11 +28,11 @@ use tidegate_types::class::{ClassId, ClassSpec, Classes};
 use tidegate_types::units::{Ratio, Size};
 
 use self::drivers::cameras::start_frames;
-use self::drivers::{
-    Wiring, log_options, open_log, start_group, start_input, start_mirrors, start_output,
-};
+use self::drivers::{Wiring, log_options, open_log, start_group, start_mirrors, start_output};
 pub use self::files::{read_for, read_here, read_with_files};
+use self::inputs::Inputs;
 pub use self::orchestrator::{read_orchestrator, read_orchestrator_here};
+use self::reload::Change;
 pub use self::streams::{rules, scopes};
 pub use self::taker::Taker;
 pub use self::trial::Tried;
@@ -78,6 +79,7 @@ pub struct Assembled {
     pub boards: Boards,
     /// Its operators.
     pub operators: Operators,
+    served: Inputs,
     inputs: Tasks,
     outputs: Tasks,
 }
@@ -158,12 +160,8 @@ async fn start_on(
     let (group, member) = joined.unzip();
     let (group, boards) =
         (group.unwrap_or_default(), Boards { group: member, links, clients, ..Boards::default() });
-    let (mut listens, mut links_at) = (Vec::new(), Vec::new());
-    for input in &config.input {
-        let (bound, for_nodes) = start_input(input, config, &wiring, &mut inputs).await?;
-        let all = if for_nodes { &mut links_at } else { &mut listens };
-        all.extend(bound);
-    }
+    let mut served = Inputs::new(wiring.clone());
+    served.start(config, &mut inputs).await?;
     let me = (name.clone(), incarnation);
     let mirrors =
         start_mirrors(config, &running, &boards, me.clone(), &wiring, &mut inputs).await?;
@@ -172,8 +170,9 @@ async fn start_on(
     Ok(Assembled {
         name,
         running,
-        listens,
-        links: links_at,
+        listens: served.addresses(false),
+        links: served.addresses(true),
+        served,
         mirrors,
         group,
         frames,
@@ -240,10 +239,29 @@ impl Assembled {
             };
             match ended {
                 Ok(Ok(())) => {}
+                // A new configuration has it no more.
+                Err(error) if error.is_cancelled() => {}
                 Ok(Err(error)) => return error,
                 Err(error) => return error.into(),
             }
         }
+    }
+
+    /// Puts a new configuration in force, as far as a node can change while it runs; `around` as
+    /// [`Inputs::prepare`] has it.
+    ///
+    /// # Errors
+    /// An address or a file of it cannot be used: nothing has changed then.
+    pub async fn change(&mut self, change: Change) -> anyhow::Result<()> {
+        let Change { config, around, rules, scopes, scripts, operators } = change;
+        let prepared = self.served.prepare(&config.with_peers(), around).await?;
+        self.served.apply(prepared, &mut self.inputs);
+        self.running.intake.hub().set_scopes(scopes);
+        self.running.adapt(scripts, rules).await;
+        if let Err(error) = self.operators.change(&operators).await {
+            tracing::error!("the operators stay as they are: {error:#}");
+        }
+        Ok(())
     }
 
     /// Accepts nothing more, delivers what is held for at most `patience`, and ends inputs and outputs.

@@ -76,7 +76,7 @@ keys! {
         pub node: NodeConfig = NodeConfig::default(); standing() restarts(),
         /// Where records come from: any number of these, each of exactly one kind. Default: an MQTT listener on
         /// 127.0.0.1:1883 and [::1]:1883.
-        pub input: Vec<InputConfig> = Vec::new(); standing() restarts(),
+        pub input: Vec<InputConfig> = Vec::new(); standing() reloads(),
         /// A named latency bound, most urgent first; streams with a bound up to it belong to it. Default: these three.
         pub class: Vec<ClassConfig> = Vec::new(); standing() restarts(),
         /// Which records matter within which time. The first one whose topics match wins; what none matches goes to the
@@ -98,7 +98,7 @@ keys! {
         /// user covers a client's holds for it. Without any, shares hold: one user alone may take 61 % of a listener's
         /// connections, of all streams and of 7/8 of the log's bound, and less where others have much; whoever has most
         /// sessions makes room with his own. Beyond them 0x97 is the answer (before MQTT 5: see docs/BROKER.md).
-        pub quota: Vec<QuotaConfig> = Vec::new(); restarts(),
+        pub quota: Vec<QuotaConfig> = Vec::new(); reloads(),
         /// The log, which keeps accepted records over a crash. Without a directory there is none.
         pub log: LogConfig = LogConfig::default(); restarts(),
         /// This node's log at a neighbour, which sends what is owed when this node is gone; and neighbours' logs here.

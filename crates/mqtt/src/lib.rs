@@ -78,6 +78,7 @@ pub enum Reason {
     TopicAliasInvalid = 0x94,
     PacketTooLarge = 0x95,
     QuotaExceeded = 0x97,
+    AdministrativeAction = 0x98,
     QosNotSupported = 0x9B,
     UseAnotherServer = 0x9C,
 }

@@ -5,13 +5,12 @@ mod cluster;
 mod log;
 mod standby;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context;
 
-use crate::config::{Config, InputConfig, OutputConfig};
-use crate::input::kind::{self as input, Opened};
+use crate::config::{Config, OutputConfig};
+use crate::input::kind as input;
 use crate::input::mqtt::Clients;
 use crate::input::relays::RelayCounts;
 use crate::input::streams::Names;
@@ -27,7 +26,7 @@ pub(crate) use log::{log_keys, log_options};
 pub use standby::start_mirrors;
 
 /// What inputs and services are wired to.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Wiring {
     /// Where records are offered.
     pub intake: Intake,
@@ -41,26 +40,9 @@ pub struct Wiring {
     pub links: Links,
 }
 
-/// Starts an input of a node. Returns the addresses that it listens on, and whether other nodes dial there.
-///
-/// # Errors
-/// An address cannot be bound, or a file cannot be opened.
-pub async fn start_input(
-    input: &InputConfig,
-    config: &Config,
-    wiring: &Wiring,
-    tasks: &mut Tasks,
-) -> anyhow::Result<(Vec<SocketAddr>, bool)> {
-    let kind = input.kind().context("an [[input]] has no kind")?;
-    let driver = kind.build(&wiring.around_inputs(config))?;
-    let Opened { addresses, serve } = driver.open(wiring.intake.clone()).await?;
-    tasks.spawn(serve);
-    Ok((addresses, kind.ports().is_some_and(|ports| ports.for_nodes)))
-}
-
 impl Wiring {
     /// What inputs are told of their node.
-    fn around_inputs(&self, config: &Config) -> input::Surroundings {
+    pub(super) fn around_inputs(&self, config: &Config) -> input::Surroundings {
         input::Surroundings {
             node: config.node.name(),
             record_max: config.limits.record_max.0,

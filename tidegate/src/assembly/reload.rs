@@ -1,7 +1,8 @@
 //! New rules for a running node: when its file changes, or at SIGHUP.
 //!
-//! Only `[[stream]]`, `[[script]]` and `[[operator]]`, with the files of these, can change while a node runs. A file with
-//! a mistake changes nothing; what else has changed in a right one waits for the next start, and is named.
+//! `[[stream]]`, `[[script]]`, `[[operator]]`, `[[input]]` and `[[quota]]`, with the files of these, can change while a node
+//! runs. A file with a mistake changes nothing; what else has changed in a right one waits for the next start, and is
+//! named. Certificates, authorities and users are followed where they are used.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -22,6 +23,9 @@ use crate::script::{SCRIPTS_MAX, Script};
 /// Between two looks at the file. A file that two looks find alike is not being written any more.
 const PERIOD: Duration = Duration::from_secs(1);
 
+/// What a reload applies, for people.
+pub(crate) const APPLIES: &str = "[[stream]], [[script]], [[operator]], [[input]] and [[quota]]";
+
 /// What a look at the files finds, the configuration first; nothing of one that is not there.
 type Look = Vec<Option<(SystemTime, u64)>>;
 
@@ -41,6 +45,10 @@ pub struct Watch {
 /// What a changed file says.
 #[derive(Debug)]
 pub struct Change {
+    /// All that counts from now on.
+    pub config: Config,
+    /// Whether what every input is told of its node is new.
+    pub around: bool,
     /// The rules from now on.
     pub rules: Rules,
     /// The same for the node's own broker.
@@ -49,8 +57,6 @@ pub struct Change {
     pub scripts: Vec<Script>,
     /// The operators from now on.
     pub operators: Vec<OperatorConfig>,
-    /// Sections that differ and need a new start.
-    pub waiting: Vec<String>,
 }
 
 impl Watch {
@@ -90,11 +96,11 @@ impl Watch {
         self.read = look(self.file.as_deref(), &self.config);
     }
 
-    /// Reads the file.
+    /// Reads the file. Also says which sections differ and need a new start.
     ///
     /// # Errors
     /// There is none, or it is not right: then nothing changes.
-    pub fn change(&mut self) -> anyhow::Result<Change> {
+    pub fn change(&self) -> anyhow::Result<(Change, Vec<String>)> {
         let file = self.file.as_deref().context("the node was started without a file")?;
         let text = read_file(file).map_err(anyhow::Error::msg)?;
         let reading = read_with_files(&text);
@@ -103,16 +109,21 @@ impl Watch {
         let new = reading.config.completed();
         let waiting = differences(&self.config, &new);
         let script = in_place(&self.config.script, new.script)?;
-        let (stream, operator) = (new.stream, new.operator);
-        let config = Config { stream, script, operator, ..self.config.clone() };
+        let around = self.config.quota != new.quota;
+        let Config { stream, operator, input, quota, .. } = new;
+        let config = Config { stream, script, operator, input, quota, ..self.config.clone() };
         let rules = assembly::rules(&config)?;
         let scopes = assembly::scopes(&config)?;
         let specs = config.script_specs().map_err(anyhow::Error::msg)?;
         let load = |(place, spec)| Script::load(spec, ScriptId(place as u16));
         let scripts = specs.into_iter().enumerate().map(load).collect::<Result<_, _>>()?;
         let operators = config.operator.clone();
+        Ok((Change { config, around, rules, scopes, scripts, operators }, waiting))
+    }
+
+    /// This configuration is in force now.
+    pub fn adopt(&mut self, config: Config) {
         self.config = config;
-        Ok(Change { rules, scopes, scripts, operators, waiting })
     }
 }
 
@@ -178,7 +189,7 @@ mod tests {
             "[[stream]]\ntopics = [\"b\"]\nlatency = \"50ms\"\n[limits]\nmemory = \"1GiB\"\n";
         std::fs::write(&file, text).unwrap();
         watch.next().await;
-        let Change { rules, waiting, .. } = watch.change().unwrap();
+        let (Change { rules, .. }, waiting) = watch.change().unwrap();
         assert!(rules.find("b").is_some_and(|rule| &*rules.get(rule).name == "b"));
         assert_eq!(waiting, ["[limits]"]);
         std::fs::remove_file(file).unwrap();
@@ -196,7 +207,8 @@ mod tests {
         let (file, mut watch) = watch("script", &text).await;
         std::fs::write(&script, "function on_message(h) h:drop() end").unwrap();
         watch.next().await;
-        let Change { rules, scripts, waiting, .. } = watch.change().unwrap();
+        let (Change { config, rules, scripts, .. }, waiting) = watch.change().unwrap();
+        watch.adopt(config);
         assert_eq!((scripts.len(), waiting.len()), (1, 0));
         assert!(scripts[0].spec().texts[0].1.contains("h:drop()"));
         assert_eq!(rules.get(tidegate_node::rules::RuleId(0)).script, Some(ScriptId(0)));
@@ -210,7 +222,7 @@ mod tests {
         let text = text.replace("\"s\"", "\"t\"");
         std::fs::write(&file, text).unwrap();
         watch.next().await;
-        let Change { rules, scripts, .. } = watch.change().unwrap();
+        let (Change { rules, scripts, .. }, _) = watch.change().unwrap();
         let names: Vec<&str> = scripts.iter().map(|script| &*script.spec().name).collect();
         assert_eq!(names, ["s", "t"]);
         assert_eq!(rules.get(tidegate_node::rules::RuleId(0)).script, Some(ScriptId(1)));
@@ -220,7 +232,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_wrong_file_changes_nothing() {
-        let (file, mut watch) = watch("wrong", "").await;
+        let (file, watch) = watch("wrong", "").await;
         let before = watch.config.clone();
         std::fs::write(&file, "[[stream]]\ntopic = [\"b\"]\n").unwrap();
         let error = watch.change().unwrap_err().to_string();

@@ -17,6 +17,9 @@ keys! {
         pub key: Option<PathBuf>; required(),
         /// PEM file with the authorities whose certificates clients must show.
         pub client_ca: Option<PathBuf>,
+        /// PEM file with revocation lists of these authorities, one of each whose certificates clients show: a client
+        /// whose certificate stands in one, or whose authority has none, is not let in.
+        pub crl: Option<PathBuf>,
     }
 }
 
@@ -24,7 +27,12 @@ impl TlsConfig {
     /// The files, if those that it needs are given.
     pub fn files(&self) -> Option<ServerFiles> {
         let (certificate, key) = (self.certificate.clone()?, self.key.clone()?);
-        Some(ServerFiles { certificate, key, client_ca: self.client_ca.clone() })
+        Some(ServerFiles {
+            certificate,
+            key,
+            client_ca: self.client_ca.clone(),
+            crl: self.crl.clone(),
+        })
     }
 }
 

@@ -48,15 +48,17 @@ mod options;
 mod pulse;
 mod room;
 pub mod session;
+mod terms;
 mod woken;
 
 pub use self::clients::{ClientStatus, Clients};
 pub use self::listener::{MqttError, MqttListener, bind};
 pub use self::options::MqttOptions;
 pub use self::session::Refused;
+pub use self::terms::MqttControl;
 pub use tidegate_mqtt::{Reason, Version, Violation};
 
-use super::kind::{Driver, Opened, Opening};
+use super::kind::{Control, Driver, Opened, Opening};
 use crate::node::contract::Intake;
 
 impl Driver for MqttOptions {
@@ -64,7 +66,10 @@ impl Driver for MqttOptions {
         Box::pin(async move {
             let listener = bind(*self).await?;
             let (addresses, offered) = (listener.local_addrs(), intake.clone());
-            Ok(Opened::listener(addresses, intake, |stopped| listener.run(offered, stopped)))
+            let control = Control::Mqtt(listener.control());
+            let opened =
+                Opened::listener(addresses, intake, |stopped| listener.run(offered, stopped));
+            Ok(opened.told_by(control))
         })
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tidegate_broker::fair_queue::FairQueueLimits;
 use tidegate_mqtt::session::{Claim, Denied};
 
-pub use self::acl::{Allow, Grants, is_of_server};
+pub use self::acl::{Allow, Grants, Proof, is_of_server};
 pub use self::quotas::{Quota, QuotaRule, Quotas};
 use self::users::UserFile;
 use crate::support::tls::Certificate;
@@ -75,27 +75,52 @@ impl Access {
         certificate: Option<&[u8]>,
         address: IpAddr,
     ) -> Result<Grants, Denied> {
-        let user = match &self.identification {
-            Identification::Nobody => None,
-            Identification::Certificate => {
-                let read = certificate.and_then(|der| Certificate::read(der).ok());
-                let name = read.and_then(|certificate| certificate.common_name);
-                Some(name.filter(|name| !name.is_empty()).ok_or(Denied::Certificate)?)
-            }
+        let (user, proof) = match &self.identification {
+            Identification::Nobody => (None, Proof::Nothing),
+            Identification::Certificate => (Some(named(certificate)?), Proof::Certificate),
             Identification::Password { users, anonymous } => match (claim.user, claim.password) {
-                (None, None) if *anonymous => None,
+                (None, None) if *anonymous => (None, Proof::Nothing),
                 (None, _) => return Err(Denied::Anonymous),
                 (Some(name), password) => {
                     let password = password.ok_or(Denied::Password)?;
-                    self.check(users, name.clone(), password, address).await?;
-                    Some(name)
+                    let mark = self.check(users, name.clone(), password, address).await?;
+                    (Some(name), Proof::Password(mark))
                 }
             },
         };
-        Ok(Grants::new(self.allow.as_deref(), user.as_deref()))
+        Ok(Grants::new(self.allow.as_deref(), user.as_deref()).by(proof))
     }
 
-    /// Checks a password. What was right or wrong before is told at once; for the rest, addresses take
+    /// What a client that was let in under other rules, or before its user changed, may do from now on.
+    ///
+    /// # Errors
+    /// It would not be let in now.
+    pub fn review(&self, had: &Grants, certificate: Option<&[u8]>) -> Result<Grants, Denied> {
+        let proof = match (&self.identification, had.user()) {
+            (Identification::Nobody, _) => had.proof(),
+            (Identification::Certificate, user) => match named(certificate)? {
+                name if user == Some(&name) => Proof::Certificate,
+                _ => return Err(Denied::Certificate),
+            },
+            (Identification::Password { anonymous: true, .. }, None) => Proof::Nothing,
+            (Identification::Password { .. }, None) => return Err(Denied::Anonymous),
+            (Identification::Password { users, .. }, Some(user)) => {
+                let now = users.current().mark(user).map(Proof::Password);
+                now.filter(|now| *now == had.proof()).ok_or(Denied::Password)?
+            }
+        };
+        Ok(Grants::new(self.allow.as_deref(), had.user()).by(proof))
+    }
+
+    /// Changes when clients that are in must be looked at again.
+    pub fn edition(&self) -> u64 {
+        match &self.identification {
+            Identification::Password { users, .. } => users.edition(),
+            Identification::Nobody | Identification::Certificate => 0,
+        }
+    }
+
+    /// Checks a password and returns the mark of what it was checked against. What was right or wrong before is told at once; for the rest, addresses take
     /// turns, and names at an address.
     async fn check(
         &self,
@@ -103,10 +128,11 @@ impl Access {
         name: String,
         password: Vec<u8>,
         address: IpAddr,
-    ) -> Result<(), Denied> {
+    ) -> Result<u64, Denied> {
         let users = users.current();
+        let mark = users.mark(&name);
         if let Some(is_right) = users.recall(&name, &password) {
-            return if is_right { Ok(()) } else { Err(Denied::Password) };
+            return mark.filter(|_| is_right).ok_or(Denied::Password);
         }
         let asker = self.checks.asker(address, &name);
         let turn = self.checks.turn(asker).await.map_err(|_| Denied::Busy)?;
@@ -127,11 +153,18 @@ impl Access {
             is_right
         };
         match tokio::task::spawn_blocking(check).await {
-            Ok(true) => Ok(()),
+            Ok(true) => mark.ok_or(Denied::Password),
             // An error: the process is stopping.
             Ok(false) | Err(_) => Err(Denied::Password),
         }
     }
+}
+
+/// The name that a certificate says.
+fn named(certificate: Option<&[u8]>) -> Result<String, Denied> {
+    let read = certificate.and_then(|der| Certificate::read(der).ok());
+    let name = read.and_then(|certificate| certificate.common_name);
+    name.filter(|name| !name.is_empty()).ok_or(Denied::Certificate)
 }
 
 #[cfg(test)]

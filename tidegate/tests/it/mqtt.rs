@@ -11,6 +11,7 @@ mod hostile;
 mod node;
 mod patience;
 mod quotas;
+mod reload;
 mod sessions;
 mod standard;
 mod stress;

@@ -111,6 +111,12 @@ pub enum End {
     /// All that the client publishes belongs to another node, which it can use at once.
     #[error("its topics are at another node: it was told {0}")]
     Elsewhere(Arc<str>),
+    /// What the client had a right to when it came, it has a right to no more.
+    #[error("its right has ended: {0}")]
+    Revoked(&'static str),
+    /// The listener is no more; others of the node may be.
+    #[error("its listener is no more")]
+    Removed,
     /// The node is stopping.
     #[error("the node is stopping")]
     Stopping,
@@ -140,6 +146,8 @@ impl End {
             End::KeepAlive => Some(Reason::KeepAliveTimeout),
             End::TakenOver => Some(Reason::SessionTakenOver),
             End::Elsewhere(_) => Some(Reason::UseAnotherServer),
+            End::Revoked(_) => Some(Reason::NotAuthorized),
+            End::Removed => Some(Reason::AdministrativeAction),
             End::Stopping => Some(Reason::ServerShuttingDown),
         }
     }
@@ -148,7 +156,7 @@ impl End {
     pub fn is_worth_a_warning(&self) -> bool {
         match self {
             End::Disconnected { .. } | End::Closed | End::Failed(_) | End::Stopping => false,
-            End::Elsewhere(_) => false,
+            End::Elsewhere(_) | End::Removed => false,
             End::Violation { .. } | End::Refused { .. } | End::KeepAlive => true,
             End::ConnectTimeout
             | End::NotReading
@@ -156,7 +164,7 @@ impl End {
             | End::TakenOver
             | End::Untrusted(_) => true,
             End::Denied(_) | End::Reserved | End::Foreign | End::Unready | End::NoRoom(_) => true,
-            End::TooManyOfUser => true,
+            End::TooManyOfUser | End::Revoked(_) => true,
         }
     }
 }

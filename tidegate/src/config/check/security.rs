@@ -22,6 +22,12 @@ pub(in crate::config) fn listener(mqtt: &MqttInputConfig, place: &Place, finding
                     \"node.key\" (`tidegate keys` makes them)";
         findings.error(place.to("tls"), text);
     }
+    if let Some(tls) = mqtt.tls.as_ref().filter(|tls| tls.crl.is_some())
+        && tls.client_ca.is_none()
+    {
+        let text = "clients show no certificate that could be revoked: give client_ca too";
+        findings.error(place.to("tls").to("crl"), text);
+    }
     identification(mqtt, place, findings);
     if mqtt.keepalive_max.is_some_and(|most| !KEEPALIVES.contains(&most.0.as_secs())) {
         let text = "a keepalive has at least \"1s\" and at most \"65535s\"";

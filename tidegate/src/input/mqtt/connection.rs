@@ -5,13 +5,14 @@ mod arrival;
 mod farewell;
 mod leaving;
 mod local;
+mod review;
 
 use std::future::ready;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use tidegate_log::SessionOwner;
 use tidegate_types::account::Account;
@@ -29,12 +30,13 @@ use super::options::MqttOptions;
 use super::pulse::{Pulse, arm};
 use super::room::Held;
 use super::session::{Effects, End, Session, SessionStep as Step};
+use super::terms::{Orders, Word, over};
 use crate::node::broker::Seat;
 use crate::node::contract::{Notice, Source};
 use crate::node::door::Door;
 use crate::support::access::{Grants, Quota};
 use crate::support::places::address;
-use crate::support::tls::Stream;
+use crate::support::tls::{Callers, Stream};
 
 /// Write buffer that a connection keeps.
 const KEPT: usize = 1024;
@@ -42,7 +44,7 @@ const KEPT: usize = 1024;
 /// Serves one connection until it ends. Idle connections are mostly this future: what it holds across
 /// a wait is kept small.
 pub(super) async fn run(call: Call) {
-    let Call { stream, peer, shared, mut stop, place, arrival } = call;
+    let Call { stream, peer, shared, mut word, look, place, arrival } = call;
     let mut connection = Connection {
         stream,
         peer: peer.ip(),
@@ -56,18 +58,24 @@ pub(super) async fn run(call: Call) {
         room: None,
         account: shared.account_of(&address(peer.ip())),
         quota: Quota::default(),
+        callers: shared.options.callers.as_ref().map_or(0, Callers::edition),
         shared: &shared,
     };
     let greeted = tokio::select! {
         biased;
-        () = stopped(&mut stop) => Err(End::Stopping),
+        end = over(&mut word) => Err(end),
         greeted = timeout(shared.options.connect_timeout, connection.enter(&arrival)) => {
             greeted.unwrap_or(Err(End::ConnectTimeout))
         }
         () = place.needed() => Err(End::ConnectTimeout),
     };
     let end = match greeted {
-        Ok(()) => connection.live(peer, &mut stop).await,
+        Ok(()) => {
+            if word.borrow().look != look {
+                word.mark_changed();
+            }
+            connection.live(peer, &mut word).await
+        }
         Err(end) => {
             connection.finish(&end, &mut None).await;
             end
@@ -76,11 +84,6 @@ pub(super) async fn run(call: Call) {
     shared.report(&end, connection.session.client(), peer);
     connection.linger(&end).await;
     drop(place);
-}
-
-async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // An error means that the sender is gone, and with it whoever runs this listener.
-    let _ = stop.wait_for(|stop| *stop).await;
 }
 
 struct Connection<'a> {
@@ -102,12 +105,14 @@ struct Connection<'a> {
     account: Account,
     /// What the user may have, once it is known who it is.
     quota: Quota,
+    /// The authorities by which its certificate was looked at last.
+    callers: u64,
     shared: &'a Arc<Shared>,
 }
 
 impl Connection<'_> {
     /// From an accepted CONNECT to the end: takes the client id over, opens the source, serves.
-    async fn live(&mut self, peer: SocketAddr, stop: &mut watch::Receiver<bool>) -> End {
+    async fn live(&mut self, peer: SocketAddr, word: &mut watch::Receiver<Word>) -> End {
         let mut client = self.session.client().clone();
         if client.is_empty() {
             client = self.shared.options.clients.assign();
@@ -127,7 +132,7 @@ impl Connection<'_> {
             };
         self.shared.tell_gone().await;
         let mut line = self.inherit(heritage).await;
-        let (is_replaced, patience) = (AtomicBool::new(false), self.shared.options.stop_grace);
+        let (orders, patience) = (Orders::default(), self.shared.options.stop_grace);
         let (end, takeover) = {
             let mut serving = pin!(async {
                 if line.is_none() {
@@ -137,20 +142,29 @@ impl Connection<'_> {
                     line = Some(Line { source, paused: false });
                 }
                 match &mut line {
-                    Some(line) => self.serve(client, peer, line, &is_replaced).await,
+                    Some(line) => self.serve(client, peer, line, &orders).await,
                     None => End::Stopping,
                 }
             });
-            tokio::select! {
-                biased;
-                () = stopped(stop) => (End::Stopping, None),
-                kicked = &mut registration.kicked => {
-                    is_replaced.store(true, Ordering::Relaxed);
-                    // Boxed: few connections ever come here, and all would have the room for it.
-                    let end = Box::pin(timeout(patience, serving)).await;
-                    (end.unwrap_or(End::TakenOver), kicked.ok())
+            loop {
+                tokio::select! {
+                    biased;
+                    // An error means that the sender is gone, and with it whoever runs this listener.
+                    heard = word.changed() => {
+                        let Word { over, terms, .. } = word.borrow_and_update().clone();
+                        if let Some(end) = over.or(heard.is_err().then_some(End::Stopping)) {
+                            break (end, None);
+                        }
+                        orders.review(terms);
+                    }
+                    kicked = &mut registration.kicked => {
+                        orders.is_replaced.store(true, Ordering::Relaxed);
+                        // Boxed: few connections ever come here, and all would have the room for it.
+                        let end = Box::pin(timeout(patience, serving)).await;
+                        break (end.unwrap_or(End::TakenOver), kicked.ok());
+                    }
+                    end = &mut serving => break (end, None),
                 }
-                end = &mut serving => (end, None),
             }
         };
         // The connection may have ended while the node was busy: what it never heard of comes again.
@@ -159,7 +173,7 @@ impl Connection<'_> {
         self.finish(&end, &mut line).await;
         let (shared, session) = (self.shared, &mut self.session);
         let account = &self.account;
-        settle(Left { shared, session, account, end: &end, line, registration, takeover, stop })
+        settle(Left { shared, session, account, end: &end, line, registration, takeover, word })
             .await;
         end
     }
@@ -187,7 +201,7 @@ impl Connection<'_> {
         client: Arc<str>,
         peer: SocketAddr,
         line: &mut Line,
-        is_replaced: &AtomicBool,
+        orders: &Orders,
     ) -> End {
         let patience = self.shared.options.connect_timeout;
         let Line { source, paused } = line;
@@ -202,7 +216,7 @@ impl Connection<'_> {
         tracing::debug!(%client, %peer, "connected");
         self.resume_subscriptions();
         match self.session.opened(line.source.id(), client, &mut self.effects) {
-            Ok(()) => self.exchange(line, is_replaced).await.err().unwrap_or(End::Closed),
+            Ok(()) => self.exchange(line, orders).await.err().unwrap_or(End::Closed),
             Err(end) => end,
         }
     }
@@ -222,12 +236,15 @@ impl Connection<'_> {
     }
 
     /// The loop of a connection. Returns by its error only.
-    async fn exchange(&mut self, line: &mut Line, is_replaced: &AtomicBool) -> Result<(), End> {
+    async fn exchange(&mut self, line: &mut Line, orders: &Orders) -> Result<(), End> {
         let Line { source, paused } = line;
         let mut pulse = Pulse::new(self.session.keepalive(), &self.shared.options);
         let mut timer = pin!(sleep_until(pulse.never()));
-        let mut leaving = Leaving::new(is_replaced, self.shared.options.stop_grace);
+        let mut leaving = Leaving::new(orders, self.shared.options.stop_grace);
         loop {
+            if let Some(terms) = orders.take_terms() {
+                self.review(&terms)?;
+            }
             let held = *paused || self.crowded.is_some() || self.referral.is_some();
             let step = if held { Step::Wait } else { self.receive(source.now()) };
             self.take_step(source).await?;
@@ -271,7 +288,7 @@ impl Connection<'_> {
                     Some(notice) => self.heed(notice, paused),
                     None => return Err(End::Stopping),
                 },
-                () = leaving.replaced() => {}
+                () = leaving.ordered() => {}
                 writable = self.stream.writable(), if blocked => writable.map_err(failed)?,
                 room = self.shared.room.wait(&self.account, excess.unwrap_or(0)), if crowded => {
                     self.room = Some(room);

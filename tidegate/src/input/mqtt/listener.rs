@@ -11,8 +11,8 @@ use tidegate_broker::fair_queue::FairQueueLimits;
 use tidegate_node::io::Control;
 use tidegate_types::account::{Account, Level, Refusal};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{interval, sleep, timeout};
 
 use super::clients::Registration;
@@ -20,10 +20,11 @@ use super::connection;
 use super::options::MqttOptions;
 use super::room::Room;
 use super::session::{End, Limits, Memory};
+use super::terms::{MqttControl, Order, Word, over};
 use crate::node::contract::Intake;
 use crate::support::complaints::Complaints;
 use crate::support::places::{Occupant, Place, Places};
-use crate::support::tls::Stream;
+use crate::support::tls::{Callers, Stream};
 use crate::support::turns::Desk;
 
 /// Connections that the kernel may hold for us: a site that comes back after a power cut.
@@ -94,6 +95,29 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// The same listener on other terms. What it has together with others stays.
+    fn on(&self, options: &MqttOptions) -> Shared {
+        let options = MqttOptions { clients: self.options.clients.clone(), ..options.clone() };
+        Shared {
+            limits: limits(&options),
+            options,
+            intake: self.intake.clone(),
+            room: self.room.clone(),
+            afterlives: self.afterlives.clone(),
+            complaints: Complaints::new(Instant::now()),
+            account: self.account.clone(),
+            handshakes: self.handshakes.clone(),
+            places: self.places.clone(),
+            door: self.door,
+        }
+    }
+
+    /// Changes when clients that are in must be looked at again.
+    fn edition(&self) -> (u64, u64) {
+        let callers = self.options.callers.as_ref();
+        (self.options.access.edition(), callers.map_or(0, Callers::edition))
+    }
+
     /// What one user may make the broker hold, or an address where nobody says who he is.
     pub(super) fn account_of(&self, user: &str) -> Account {
         self.account.fair_named(Level::User, user)
@@ -158,7 +182,9 @@ pub(super) struct Call {
     pub(super) stream: Stream,
     pub(super) peer: SocketAddr,
     pub(super) shared: Arc<Shared>,
-    pub(super) stop: watch::Receiver<bool>,
+    pub(super) word: watch::Receiver<Word>,
+    /// The look that it began after.
+    pub(super) look: u64,
     pub(super) place: Place,
     pub(super) arrival: Arc<Arrival>,
 }
@@ -168,9 +194,22 @@ pub(super) struct Call {
 /// # Errors
 /// An option is out of range, or an address cannot be listened on.
 pub async fn bind(options: MqttOptions) -> Result<MqttListener, MqttError> {
-    check(&options)?;
+    let listeners = bound(&options, |_| true)?;
+    let (control, orders) = mpsc::unbounded_channel();
+    Ok(MqttListener { listeners, options, control: MqttControl(control), orders })
+}
+
+/// An address of the options, and its socket.
+pub(super) type Bound = (SocketAddr, TcpListener);
+
+/// Binds those addresses of the options that are wanted.
+pub(super) fn bound(
+    options: &MqttOptions,
+    is_wanted: impl Fn(SocketAddr) -> bool,
+) -> Result<Vec<Bound>, MqttError> {
+    check(options)?;
     let mut listeners = Vec::new();
-    for &address in &options.listen {
+    for &address in options.listen.iter().filter(|address| is_wanted(**address)) {
         let beside_ipv4 = options
             .listen
             .iter()
@@ -179,9 +218,9 @@ pub async fn bind(options: MqttOptions) -> Result<MqttListener, MqttError> {
             let cure = cure(source.kind());
             MqttError::Listen { address, cure, source }
         })?;
-        listeners.push(listener);
+        listeners.push((address, listener));
     }
-    Ok(MqttListener { listeners, options })
+    Ok(listeners)
 }
 
 fn check(options: &MqttOptions) -> Result<(), MqttError> {
@@ -238,35 +277,34 @@ fn cure(kind: io::ErrorKind) -> &'static str {
 /// Bound sockets that do not accept yet.
 #[derive(Debug)]
 pub struct MqttListener {
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Bound>,
     options: MqttOptions,
+    control: MqttControl,
+    orders: mpsc::UnboundedReceiver<Order>,
 }
 
 impl MqttListener {
     /// The addresses that clients can connect to, with the ports that the system chose.
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
-        self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+        self.listeners.iter().filter_map(|(_, listener)| listener.local_addr().ok()).collect()
+    }
+
+    /// What changes it while it runs.
+    pub fn control(&self) -> MqttControl {
+        self.control.clone()
     }
 
     /// Accepts clients until `stop` is true or its sender is gone, then ends all connections: clients
     /// get the answers that come within the grace of the options, and MQTT 5 clients the reason.
-    pub async fn run(self, intake: Intake, stop: watch::Receiver<bool>) {
-        let MqttListener { listeners, options } = self;
+    pub async fn run(self, intake: Intake, mut stop: watch::Receiver<bool>) {
+        let MqttListener { listeners, options, control, mut orders } = self;
         let all = u32::try_from(options.connections_max).unwrap_or(u32::MAX);
         let places = Places::new(all, false);
         let door = options.clients.door(options.connections_max);
-        let limits = Limits {
-            max_packet_size: options.max_packet_size,
-            receive_maximum: options.receive_maximum,
-            topic_alias_maximum: options.topic_alias_maximum,
-            session_expiry_max: u32::try_from(options.session_expiry_max.as_secs())
-                .unwrap_or(u32::MAX),
-            keepalive_max: u16::try_from(options.keepalive_max.as_secs()).unwrap_or(u16::MAX),
-            refused: options.refused,
-        };
+        let limits = limits(&options);
         let patience = options.stop_grace + STOP_MARGIN;
         let afterlives = Arc::new(Semaphore::new(options.sessions_max));
-        let shared = Arc::new(Shared {
+        let mut shared = Arc::new(Shared {
             options,
             limits,
             afterlives,
@@ -278,25 +316,47 @@ impl MqttListener {
             places: places.clone(),
             door,
         });
-        let mut accepting = JoinSet::new();
-        for listener in listeners {
-            accepting.spawn(accept_all(listener, shared.clone(), stop.clone()));
-        }
+        let word = watch::Sender::new(Word { over: None, terms: shared.clone(), look: 0 });
+        let mut accepting = Accepting::default();
+        accepting.begin(listeners, &word);
         let mut tidying = interval(TIDY_PERIOD);
+        let mut edition = shared.edition();
         loop {
             tokio::select! {
-                accepted = accepting.join_next() => {
+                accepted = accepting.tasks.join_next() => {
                     if accepted.is_none() {
                         break;
                     }
                 }
+                () = stopped(&mut stop), if word.borrow().over.is_none() => {
+                    word.send_modify(|word| word.over = Some(End::Stopping));
+                }
+                // Never nothing: `control` is held here.
+                Some(order) = orders.recv() => match order {
+                    Order::Change(options, added) => {
+                        accepting.begin(added, &word);
+                        accepting.retain(&options.listen);
+                        shared = Arc::new(shared.on(&options));
+                        edition = shared.edition();
+                        word.send_modify(|word| {
+                            word.terms = shared.clone();
+                            word.look += 1;
+                        });
+                    }
+                    Order::Remove => word.send_modify(|word| word.over = Some(End::Removed)),
+                },
                 // What subscribers that never come back left would be added to for ever.
                 _ = tidying.tick() => {
                     shared.options.clients.tidy(shared.options.sessions_max);
                     shared.tell_gone().await;
+                    let now = shared.edition();
+                    if std::mem::replace(&mut edition, now) != now {
+                        word.send_modify(|word| word.look += 1);
+                    }
                 }
             }
         }
+        drop(control);
         let ended = timeout(patience, places.emptied()).await;
         if ended.is_err() {
             tracing::warn!("some mqtt connections did not end in time");
@@ -304,12 +364,53 @@ impl MqttListener {
     }
 }
 
-async fn accept_all(listener: TcpListener, shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
+fn limits(options: &MqttOptions) -> Limits {
+    let whole = |time: Duration| time.as_secs();
+    Limits {
+        max_packet_size: options.max_packet_size,
+        receive_maximum: options.receive_maximum,
+        topic_alias_maximum: options.topic_alias_maximum,
+        session_expiry_max: u32::try_from(whole(options.session_expiry_max)).unwrap_or(u32::MAX),
+        keepalive_max: u16::try_from(whole(options.keepalive_max)).unwrap_or(u16::MAX),
+        refused: options.refused,
+    }
+}
+
+/// Waits until the listener is to stop. An error means that whoever runs it is gone.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// The tasks that accept, by address.
+#[derive(Default)]
+struct Accepting {
+    tasks: JoinSet<()>,
+    of: Vec<(SocketAddr, AbortHandle)>,
+}
+
+impl Accepting {
+    fn begin(&mut self, listeners: Vec<Bound>, word: &watch::Sender<Word>) {
+        for (address, listener) in listeners {
+            let task = self.tasks.spawn(accept_all(listener, word.subscribe()));
+            self.of.push((address, task));
+        }
+    }
+
+    /// Gives up the addresses that are not among these.
+    fn retain(&mut self, addresses: &[SocketAddr]) {
+        let (stay, go) = self.of.drain(..).partition(|(address, _)| addresses.contains(address));
+        self.of = stay;
+        let go: Vec<(SocketAddr, AbortHandle)> = go;
+        go.iter().for_each(|(_, task)| task.abort());
+    }
+}
+
+async fn accept_all(listener: TcpListener, mut word: watch::Receiver<Word>) {
     let mut wait = Duration::ZERO;
     loop {
         let accepted = tokio::select! {
             biased;
-            _ = stop.wait_for(|stop| *stop) => return,
+            _ = over(&mut word) => return,
             accepted = listener.accept() => accepted,
         };
         match accepted {
@@ -318,7 +419,7 @@ async fn accept_all(listener: TcpListener, shared: Arc<Shared>, mut stop: watch:
                     tracing::info!("connections are accepted again");
                     wait = Duration::ZERO;
                 }
-                tokio::spawn(admit(stream, peer, shared.clone(), stop.clone()));
+                tokio::spawn(admit(stream, peer, word.clone()));
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
@@ -328,7 +429,7 @@ async fn accept_all(listener: TcpListener, shared: Arc<Shared>, mut stop: watch:
                 }
                 wait = (wait * 2).clamp(ACCEPT_WAIT, ACCEPT_WAIT_MAX);
                 tokio::select! {
-                    _ = stop.wait_for(|stop| *stop) => return,
+                    _ = over(&mut word) => return,
                     () = sleep(wait) => {}
                 }
             }
@@ -348,12 +449,8 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 }
 
 /// Where all places are taken, the eldest connection without a CONNECT leaves for the new one.
-async fn admit(
-    stream: TcpStream,
-    peer: SocketAddr,
-    shared: Arc<Shared>,
-    stop: watch::Receiver<bool>,
-) {
+async fn admit(stream: TcpStream, peer: SocketAddr, word: watch::Receiver<Word>) {
+    let Word { terms: shared, look, .. } = word.borrow().clone();
     let arrival = Arc::new(Arrival { at: Instant::now().into(), is_known: AtomicBool::new(false) });
     let Some(place) = shared.places.enter(arrival.clone()).await else {
         if let Some(withheld) = shared.complaints.allow(Instant::now()) {
@@ -372,5 +469,5 @@ async fn admit(
             Err(error) => return tracing::warn!(%peer, %error, "no TLS"),
         },
     };
-    connection::run(Call { stream, peer, shared, stop, place, arrival }).await;
+    connection::run(Call { stream, peer, shared, word, look, place, arrival }).await;
 }

@@ -9,6 +9,7 @@ use rustls::ServerConfig;
 use super::clients::Clients;
 use super::session::Refused;
 use crate::support::access::{Access, Quotas};
+use crate::support::tls::Callers;
 
 /// Options of one MQTT input.
 #[derive(Clone, Debug)]
@@ -17,6 +18,8 @@ pub struct MqttOptions {
     pub listen: Vec<SocketAddr>,
     /// TLS, if clients must speak it.
     pub tls: Option<Arc<ServerConfig>>,
+    /// Whose certificates it believes, if it asks for any.
+    pub callers: Option<Callers>,
     /// Who may come in, and what they may publish.
     pub access: Arc<Access>,
     /// What one user may have.
@@ -63,6 +66,7 @@ impl MqttOptions {
         MqttOptions {
             listen,
             tls: None,
+            callers: None,
             access: Arc::default(),
             quotas: Arc::default(),
             clients: Arc::new(Clients::new()),

@@ -36,6 +36,7 @@ impl Default for Counts {
                 "clone",
                 "password",
                 "quota",
+                "revoked",
                 "session",
                 "tls",
             ]),

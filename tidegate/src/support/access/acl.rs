@@ -50,6 +50,19 @@ pub struct Grants {
     last: Bytes,
     /// Whose they are.
     user: Option<Box<str>>,
+    proof: Proof,
+}
+
+/// By what a client has shown who it is, as far as that can end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Proof {
+    /// By nothing.
+    #[default]
+    Nothing,
+    /// By a password that was checked against what bears this mark.
+    Password(u64),
+    /// By a certificate.
+    Certificate,
 }
 
 impl Grants {
@@ -75,7 +88,18 @@ impl Grants {
             subscribe: Some(subscribe),
             last: Bytes::new(),
             user: owner,
+            proof: Proof::Nothing,
         }
+    }
+
+    /// The same, given for this.
+    pub(super) fn by(self, proof: Proof) -> Grants {
+        Grants { proof, ..self }
+    }
+
+    /// By what they were given.
+    pub(super) fn proof(&self) -> Proof {
+        self.proof
     }
 
     /// The user, where the node knows one.

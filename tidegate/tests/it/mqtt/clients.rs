@@ -50,7 +50,8 @@ impl Nodes {
     async fn start(name: &str) -> Nodes {
         let authority = Authority::new(name);
         let own = authority.issue("node");
-        let files = ServerFiles { certificate: own.certificate, key: own.key, client_ca: None };
+        let files =
+            ServerFiles { certificate: own.certificate, key: own.key, client_ca: None, crl: None };
         let v6 = "[::1]:0".parse().unwrap();
         let plain = Node::with(|options| options.listen.push(v6)).await;
         let secure = Node::with(|options| {
