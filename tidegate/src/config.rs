@@ -39,7 +39,7 @@ use tidegate_schedule::SchedulerName;
 use tidegate_types::class::ClassSpec;
 use tidegate_types::units::Size;
 
-pub use access::{AllowConfig, TlsConfig, UserFrom};
+pub use access::{AllowConfig, HookConfig, HookDown, JwtConfig, TlsConfig, UserFrom};
 pub use clients::{ClientVersion, MqttClientConfig};
 pub use fleet::{FleetConfig, OrchestrateConfig, OrchestratorConfig, PeerConfig};
 pub use frames::{CameraConfig, Controller, FramesConfig};
@@ -216,6 +216,11 @@ keys! {
         pub anonymous: bool = false; apart("true"),
         /// Who says which user a client is.
         pub user_from: UserFrom = UserFrom::Password; apart("certificate"),
+        /// Passwords may be JSON Web Tokens, which say who their user is (docs/howto/tokens.md).
+        pub jwt: Option<JwtConfig>;
+            apart(r#"{ keys = "jwks.json", issuer = "https://login.example", audience = ["plant"] }"#),
+        /// A server that is asked by HTTP who comes in and may do what (docs/howto/tokens.md).
+        pub hook: Option<HookConfig>; apart(r#"{ url = "http://127.0.0.1:8080/login" }"#),
         /// Who may publish to what (topics) and subscribe to what (subscribe): user is a pattern (left out: everybody),
         /// %u the user's own name. A client has the rights of all entries that fit. Default: everything for everybody.
         pub allow: Option<Vec<AllowConfig>>;

@@ -66,6 +66,7 @@ pub enum Reason {
     ClientIdNotValid = 0x85,
     BadUserNameOrPassword = 0x86,
     NotAuthorized = 0x87,
+    ServerUnavailable = 0x88,
     ServerBusy = 0x89,
     ServerShuttingDown = 0x8B,
     BadAuthenticationMethod = 0x8C,

@@ -18,6 +18,7 @@ mod stress;
 mod subscribers;
 mod subscribing;
 mod tls;
+mod tokens;
 mod wills;
 
 pub(crate) use crate::support::PATIENCE;

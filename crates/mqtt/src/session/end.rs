@@ -23,6 +23,12 @@ pub enum Denied {
     /// The certificate says no name.
     #[error("no common name in the certificate of the client")]
     Certificate,
+    /// Its password is a token that is not believed.
+    #[error("its token is refused: {0}")]
+    Token(&'static str),
+    /// The server that knows the users could not be asked.
+    #[error("the server that is asked about logins does not answer")]
+    Unasked,
 }
 
 impl Denied {
@@ -33,6 +39,8 @@ impl Denied {
             Denied::Anonymous => "anonymous",
             Denied::Busy => "busy",
             Denied::Certificate => "certificate",
+            Denied::Token(_) => "token",
+            Denied::Unasked => "unasked",
         }
     }
 }

@@ -29,6 +29,9 @@ impl InputKind for MqttInputConfig {
         if let Some(Err(error)) = self.users.as_deref().map(Users::read) {
             findings.error(place.to("users"), error.to_string());
         }
+        for (key, error) in self.logins() {
+            findings.error(place.to(key), error);
+        }
     }
 
     fn ports(&self) -> Option<Ports<'_>> {

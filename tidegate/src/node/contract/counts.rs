@@ -39,6 +39,8 @@ impl Default for Counts {
                 "revoked",
                 "session",
                 "tls",
+                "token",
+                "unasked",
             ]),
             over_quota: zero(&["connections", "session-expiry", "sessions", "subscriptions"]),
             unproven: zero(&["renamed", "taken"]),

@@ -48,6 +48,8 @@ pub struct CertificateError;
 
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
+const INTEGER: u8 = 0x02;
+const BIT_STRING: u8 = 0x03;
 const OBJECT_ID: u8 = 0x06;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
@@ -137,6 +139,43 @@ fn time((tag, text): (u8, &[u8])) -> Result<i64, CertificateError> {
     };
     let days = days_from_civil(year, two(0), two(1));
     Ok(((days * 24 + two(2)) * 60 + two(3)) * 60 + two(4))
+}
+
+/// A public key as it stands in PEM files (RFC 5280, 4.1.2.7).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PublicKey<'a> {
+    /// Identifier of its algorithm.
+    pub(crate) algorithm: &'a [u8],
+    /// Identifier of its curve, where it has one.
+    pub(crate) curve: Option<&'a [u8]>,
+    /// The key itself.
+    pub(crate) bits: &'a [u8],
+}
+
+/// Reads the DER bytes of a public key.
+///
+/// # Errors
+/// They are none.
+pub(crate) fn public_key(der: &[u8]) -> Result<PublicKey<'_>, CertificateError> {
+    let mut whole = Walk(Walk(der).take(SEQUENCE)?);
+    let mut kind = Walk(whole.take(SEQUENCE)?);
+    let algorithm = kind.take(OBJECT_ID)?;
+    let curve = kind.take(OBJECT_ID).ok();
+    match whole.take(BIT_STRING)? {
+        [0, bits @ ..] => Ok(PublicKey { algorithm, curve, bits }),
+        _ => Err(CertificateError),
+    }
+}
+
+impl<'a> PublicKey<'a> {
+    /// Modulus and exponent of a key of RSA.
+    ///
+    /// # Errors
+    /// It is none.
+    pub(crate) fn of_rsa(&self) -> Result<(&'a [u8], &'a [u8]), CertificateError> {
+        let mut numbers = Walk(Walk(self.bits).take(SEQUENCE)?);
+        Ok((numbers.take(INTEGER)?, numbers.take(INTEGER)?))
+    }
 }
 
 /// Goes over the elements of DER bytes.

@@ -114,6 +114,8 @@ async fn who_has_no_right_name_or_password_is_told_in_his_versions_words() {
         ("revoked", 0),
         ("session", 0),
         ("tls", 0),
+        ("token", 0),
+        ("unasked", 0),
     ];
     assert_eq!(denied, expected.into());
     node.stop().await;

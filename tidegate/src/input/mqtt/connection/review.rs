@@ -41,9 +41,9 @@ impl Connection<'_> {
         let grants = terms.options.access.review(&self.grants, certificate);
         self.grants = grants.map_err(|denied| {
             End::Revoked(match denied {
-                Denied::Password => "its user is gone, or has another password",
                 Denied::Anonymous => "clients without a user name are not let in any more",
-                Denied::Certificate | Denied::Busy => "its certificate is of another user",
+                Denied::Certificate => "its certificate is of another user",
+                _ => "its user or key is gone, or has another password",
             })
         })?;
         self.quota = terms.options.quotas.of(self.grants.user());
