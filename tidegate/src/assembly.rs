@@ -26,9 +26,13 @@ use tidegate_node::options::{FleetSeat, NodeOptions, OutputOptions, UplinkOption
 use tidegate_node::status::NodeStatus;
 use tidegate_types::class::{ClassId, ClassSpec, Classes};
 use tidegate_types::units::{Ratio, Size};
+use tokio::sync::oneshot;
 
 use self::drivers::cameras::start_frames;
-use self::drivers::{Wiring, log_options, open_log, start_group, start_mirrors, start_output};
+use self::drivers::{
+    Wiring, build_output, log_options, open_log, run_output, start_group, start_mirrors,
+    start_output,
+};
 pub use self::files::{read_for, read_here, read_with_files};
 use self::inputs::Inputs;
 pub use self::orchestrator::{read_orchestrator, read_orchestrator_here};
@@ -37,7 +41,7 @@ pub use self::streams::{rules, scopes};
 pub use self::taker::Taker;
 pub use self::trial::Tried;
 use crate::config::fleet::peer_label;
-use crate::config::{ClassConfig, Config, OutputConfig, PeerConfig};
+use crate::config::{ClassConfig, Config, LimitsConfig, OutputConfig, PeerConfig};
 use crate::input::mqtt::Clients;
 use crate::input::relays::RelayCounts;
 use crate::input::streams::Names;
@@ -47,7 +51,7 @@ use crate::node::broker::{Hub, HubOptions};
 use crate::node::contract::{Clock, OutputPort};
 use crate::node::event_loop::{self, Running};
 use crate::observe::status::Boards;
-use crate::output::kind::OutputKind;
+use crate::output::kind::{Driver, OutputKind};
 use crate::script::Scripts;
 use crate::services::cameras::Shelf;
 use crate::services::fleet::{self, MemberOptions, Peer, Place};
@@ -57,6 +61,8 @@ use crate::support::time::incarnation;
 
 /// How long outputs may take to close their connections politely.
 const GOODBYE: Duration = Duration::from_secs(2);
+/// How long an output may take to end before it begins anew.
+const OUTPUT_END: Duration = Duration::from_secs(10);
 
 /// A node with its inputs and outputs.
 #[derive(Debug)]
@@ -80,6 +86,8 @@ pub struct Assembled {
     /// Its operators.
     pub operators: Operators,
     served: Inputs,
+    /// Of each output, what tells that it has ended, where it can begin anew.
+    ended: Vec<Option<oneshot::Receiver<()>>>,
     inputs: Tasks,
     outputs: Tasks,
 }
@@ -92,11 +100,17 @@ pub async fn start(config: &Config) -> anyhow::Result<Assembled> {
     let shelf = Shelf::new(incarnation());
     let (on, links) = (shelf.clone(), Links::default());
     let of = links.clone();
-    let start = |output: &OutputConfig, port, tasks: &mut Tasks| match output.frames {
-        true => drivers::cameras::start_output(on.clone(), port, tasks),
-        false => start_output(output, config, &of, port, tasks),
+    let mut ended = Vec::new();
+    let start = |output: &OutputConfig, port, tasks: &mut Tasks| {
+        if output.frames {
+            ended.push(None);
+            return drivers::cameras::start_output(on.clone(), port, tasks);
+        }
+        ended.push(Some(start_output(output, config, &of, port, tasks)?));
+        Ok(())
     };
-    start_on(config, shelf, links, start).await
+    let assembled = start_on(config, shelf, links, start).await?;
+    Ok(Assembled { ended, ..assembled })
 }
 
 /// The same with other outputs than the configuration's; those that are links tell `links` what they look like.
@@ -173,6 +187,7 @@ async fn start_on(
         listens: served.addresses(false),
         links: served.addresses(true),
         served,
+        ended: Vec::new(),
         mirrors,
         group,
         frames,
@@ -253,15 +268,41 @@ impl Assembled {
     /// # Errors
     /// An address or a file of it cannot be used: nothing has changed then.
     pub async fn change(&mut self, change: Change) -> anyhow::Result<()> {
-        let Change { config, around, rules, scopes, scripts, operators } = change;
+        let Change { config, around, anew, rules, scopes, scripts, operators } = change;
         let prepared = self.served.prepare(&config.with_peers(), around).await?;
+        let links = self.boards.links.clone();
+        let build = |place: &usize| {
+            let output = &config.output[*place];
+            let driver = build_output(output, &config, &links);
+            driver.with_context(|| format!("[[output]] {:?}", output.label()))
+        };
+        let drivers = anew.iter().map(build).collect::<anyhow::Result<Vec<_>>>()?;
+        let LimitsConfig { memory, record_max, .. } = config.limits;
+        self.running.limit(memory.0, record_max.0).await;
         self.served.apply(prepared, &mut self.inputs);
+        for (place, driver) in anew.into_iter().zip(drivers) {
+            self.begin_anew(place, config.output[place].label(), driver).await;
+        }
         self.running.intake.hub().set_scopes(scopes);
         self.running.adapt(scripts, rules).await;
         if let Err(error) = self.operators.change(&operators).await {
             tracing::error!("the operators stay as they are: {error:#}");
         }
         Ok(())
+    }
+
+    /// Ends an output and begins it with this driver. What was under way is sent again.
+    async fn begin_anew(&mut self, place: usize, name: &str, driver: Box<dyn Driver>) {
+        let id = OutputId(place as u16);
+        let Some(ended) = self.ended.get_mut(place).and_then(Option::take) else { return };
+        self.running.end_output(id).await;
+        // An error means that it has ended by a panic.
+        if tokio::time::timeout(OUTPUT_END, ended).await.is_err() {
+            return tracing::error!("output {name:?} does not end: it needs a new start");
+        }
+        let Some(port) = self.running.begin_output(id, name.into()).await else { return };
+        tracing::info!("output {name:?} begins anew");
+        self.ended[place] = Some(run_output(driver, port, &mut self.outputs));
     }
 
     /// Accepts nothing more, delivers what is held for at most `patience`, and ends inputs and outputs.

@@ -93,7 +93,7 @@ keys! {
         /// Status page, /status, /metrics, /healthz and /readyz.
         pub http: HttpConfig = HttpConfig::default(); standing() restarts(),
         /// Bounds of the whole node.
-        pub limits: LimitsConfig = LimitsConfig::default(); standing() restarts(),
+        pub limits: LimitsConfig = LimitsConfig::default(); standing() reloads(),
         /// What one user of the MQTT listeners may have, or one address where clients have no name. The first whose
         /// user covers a client's holds for it. Without any, shares hold: one user alone may take 61 % of a listener's
         /// connections, of all streams and of 7/8 of the log's bound, and less where others have much; whoever has most
@@ -319,9 +319,9 @@ keys! {
         /// Client connections.
         pub connections: u32 = 10_000; at_least(1, "nobody could connect"),
         /// Bytes that wait for one client that has subscribed here; then the least urgent are dropped.
-        pub subscriber: ByteSize = ByteSize(Size::from_mib(4)),
+        pub subscriber: ByteSize = ByteSize(Size::from_mib(4)); restarts(),
         /// Bytes of messages that are retained here.
-        pub retained: ByteSize = ByteSize(Size::from_mib(64)),
+        pub retained: ByteSize = ByteSize(Size::from_mib(64)); restarts(),
     }
 }
 

@@ -8,6 +8,7 @@ mod standby;
 use std::sync::Arc;
 
 use anyhow::Context;
+use tokio::sync::oneshot;
 
 use crate::config::{Config, OutputConfig};
 use crate::input::kind as input;
@@ -16,7 +17,7 @@ use crate::input::relays::RelayCounts;
 use crate::input::streams::Names;
 use crate::link::Links;
 use crate::node::contract::{Intake, OutputPort};
-use crate::output::kind::Surroundings;
+use crate::output::kind::{Driver, Surroundings};
 use crate::support::listen::available;
 use crate::support::tasks::Tasks;
 
@@ -56,7 +57,20 @@ impl Wiring {
     }
 }
 
-/// Starts an output on its port.
+/// Makes what serves an output. Nothing is opened yet.
+///
+/// # Errors
+/// A password or a file of TLS cannot be read.
+pub(super) fn build_output(
+    output: &OutputConfig,
+    config: &Config,
+    links: &Links,
+) -> anyhow::Result<Box<dyn Driver>> {
+    let kind = output.kind().context("no kind is given")?;
+    kind.build(&surroundings(output, config, links))
+}
+
+/// Starts an output on its port. The answer comes when it has ended.
 ///
 /// # Errors
 /// A password or a file of TLS cannot be read.
@@ -66,14 +80,23 @@ pub fn start_output(
     links: &Links,
     port: OutputPort,
     tasks: &mut Tasks,
-) -> anyhow::Result<()> {
-    let kind = output.kind().context("no kind is given")?;
-    let driver = kind.build(&surroundings(output, config, links))?;
+) -> anyhow::Result<oneshot::Receiver<()>> {
+    Ok(run_output(build_output(output, config, links)?, port, tasks))
+}
+
+/// Runs an output on its port. The answer comes when it has ended.
+pub(super) fn run_output(
+    driver: Box<dyn Driver>,
+    port: OutputPort,
+    tasks: &mut Tasks,
+) -> oneshot::Receiver<()> {
+    let (ended, has_ended) = oneshot::channel();
     tasks.spawn(async move {
         driver.run(port).await;
+        let _ = ended.send(());
         Ok(())
     });
-    Ok(())
+    has_ended
 }
 
 /// What an output is told of its node.

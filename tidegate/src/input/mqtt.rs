@@ -48,13 +48,15 @@ mod options;
 mod pulse;
 mod room;
 pub mod session;
+mod sockets;
 mod terms;
 mod woken;
 
 pub use self::clients::{ClientStatus, Clients};
-pub use self::listener::{MqttError, MqttListener, bind};
+pub use self::listener::{MqttListener, bind};
 pub use self::options::MqttOptions;
 pub use self::session::Refused;
+pub use self::sockets::MqttError;
 pub use self::terms::MqttControl;
 pub use tidegate_mqtt::{Reason, Version, Violation};
 

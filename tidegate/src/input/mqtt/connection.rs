@@ -238,7 +238,8 @@ impl Connection<'_> {
     /// The loop of a connection. Returns by its error only.
     async fn exchange(&mut self, line: &mut Line, orders: &Orders) -> Result<(), End> {
         let Line { source, paused } = line;
-        let mut pulse = Pulse::new(self.session.keepalive(), &self.shared.options);
+        let mut pulse =
+            Pulse::new(self.session.keepalive(), &self.shared.options).until(self.grants.end());
         let mut timer = pin!(sleep_until(pulse.never()));
         let mut leaving = Leaving::new(orders, self.shared.options.stop_grace);
         loop {
@@ -280,7 +281,6 @@ impl Connection<'_> {
             let reading = may_read && !crowded;
             pulse.holds_room(self.room.is_some());
             let deadline = leaving.deadline().or_else(|| pulse.deadline(reading, blocked));
-            let deadline = self.grants.end().into_iter().chain(deadline).min();
             arm(timer.as_mut(), deadline);
             let full = self.crowded.clone();
             tokio::select! {
@@ -304,10 +304,6 @@ impl Connection<'_> {
                 () = rung(seat.as_ref()), if !blocked => {}
                 () = roomy(full.as_ref()), if full.is_some() => self.crowded = None,
                 () = timer.as_mut(), if deadline.is_some() => match leaving.deadline() {
-                    _ if self.grants.end().is_some_and(|end| end <= Instant::now()) => {
-                        self.shared.intake.counts().denied("revoked");
-                        return Err(End::Revoked("the time of its login is over"));
-                    }
                     Some(until) if until <= Instant::now() => return Err(leaving.end()),
                     Some(_) => {}
                     None => pulse.check(deadline, self.shared.room.is_awaited())?,

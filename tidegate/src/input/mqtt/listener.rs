@@ -1,12 +1,12 @@
 //! The listening sockets: accept, count, hand over to connections.
 
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use socket2::{SockRef, TcpKeepalive};
 use tidegate_broker::fair_queue::FairQueueLimits;
 use tidegate_node::io::Control;
 use tidegate_types::account::{Account, Level, Refusal};
@@ -20,6 +20,7 @@ use super::connection;
 use super::options::MqttOptions;
 use super::room::Room;
 use super::session::{End, Limits, Memory};
+use super::sockets::{Bound, MqttError, bound};
 use super::terms::{MqttControl, Order, Word, over};
 use crate::node::contract::Intake;
 use crate::support::complaints::Complaints;
@@ -27,8 +28,6 @@ use crate::support::places::{Occupant, Place, Places};
 use crate::support::tls::{Callers, Stream};
 use crate::support::turns::Desk;
 
-/// Connections that the kernel may hold for us: a site that comes back after a power cut.
-const BACKLOG: i32 = 4096;
 /// After this silence the kernel asks whether a client is still there: the only way to find a dead one
 /// that wanted no keepalive.
 const TCP_KEEPALIVE: Duration = Duration::from_secs(120);
@@ -46,34 +45,6 @@ const ACCEPT_WAIT_MAX: Duration = Duration::from_secs(1);
 const TIDY_PERIOD: Duration = Duration::from_secs(1);
 /// How long a stop waits for connections beyond their own grace.
 const STOP_MARGIN: Duration = Duration::from_secs(2);
-
-/// Why an MQTT input cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum MqttError {
-    /// No address at all.
-    #[error("mqtt input: no address to listen on; give one, such as 0.0.0.0:1883")]
-    NoAddress,
-    /// An address cannot be listened on.
-    #[error("mqtt input: cannot listen on {address}: {source}{cure}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// What would help, as a continued sentence.
-        cure: &'static str,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// An option is out of its range.
-    #[error("mqtt input: {name} is {value}, but must be {range}")]
-    Option {
-        /// Name of the option.
-        name: &'static str,
-        /// What it is.
-        value: u64,
-        /// What it may be.
-        range: &'static str,
-    },
-}
 
 /// What all connections of a listener share.
 pub(super) struct Shared {
@@ -147,6 +118,9 @@ impl Shared {
 
     /// Logs the end of a connection; warnings are bounded.
     pub(super) fn report(&self, end: &End, client: &str, peer: SocketAddr) {
+        if matches!(end, End::Revoked(_)) {
+            self.intake.counts().denied("revoked");
+        }
         if !end.is_worth_a_warning() {
             tracing::debug!(client, %peer, "{end}");
         } else if let Some(withheld) = self.complaints.allow(Instant::now()) {
@@ -199,81 +173,6 @@ pub async fn bind(options: MqttOptions) -> Result<MqttListener, MqttError> {
     Ok(MqttListener { listeners, options, control: MqttControl(control), orders })
 }
 
-/// An address of the options, and its socket.
-pub(super) type Bound = (SocketAddr, TcpListener);
-
-/// Binds those addresses of the options that are wanted.
-pub(super) fn bound(
-    options: &MqttOptions,
-    is_wanted: impl Fn(SocketAddr) -> bool,
-) -> Result<Vec<Bound>, MqttError> {
-    check(options)?;
-    let mut listeners = Vec::new();
-    for &address in options.listen.iter().filter(|address| is_wanted(**address)) {
-        let beside_ipv4 = options
-            .listen
-            .iter()
-            .any(|other| other.is_ipv4() && other.port() == address.port() && other.port() != 0);
-        let listener = listen(address, beside_ipv4).map_err(|source| {
-            let cure = cure(source.kind());
-            MqttError::Listen { address, cure, source }
-        })?;
-        listeners.push((address, listener));
-    }
-    Ok(listeners)
-}
-
-fn check(options: &MqttOptions) -> Result<(), MqttError> {
-    if options.listen.is_empty() {
-        return Err(MqttError::NoAddress);
-    }
-    let wrong = |name, value, range| Err(MqttError::Option { name, value, range });
-    if options.sessions_max > CONNECTIONS_MOST {
-        return wrong("sessions_max", options.sessions_max as u64, "at most 1000000");
-    }
-    if !MqttOptions::PACKET_SIZES.contains(&options.max_packet_size) {
-        let value = options.max_packet_size.into();
-        return wrong("max_packet_size", value, "between 128 bytes and 256 MiB");
-    }
-    if options.receive_maximum == 0 {
-        return wrong("receive_maximum", 0, "at least 1");
-    }
-    if !(1..=CONNECTIONS_MOST).contains(&options.connections_max) {
-        let value = options.connections_max as u64;
-        return wrong("connections_max", value, "between 1 and 1000000");
-    }
-    Ok(())
-}
-
-/// Largest `connections_max`.
-const CONNECTIONS_MOST: usize = 1_000_000;
-
-fn listen(address: SocketAddr, beside_ipv4: bool) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    if address.ip() == Ipv6Addr::UNSPECIFIED && beside_ipv4 {
-        // Else [::] would take the port of the IPv4 address in the same list.
-        socket.set_only_v6(true)?;
-    }
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    TcpListener::from_std(socket.into())
-}
-
-fn cure(kind: io::ErrorKind) -> &'static str {
-    match kind {
-        io::ErrorKind::AddrInUse => "; another program has this port: stop it, or choose another",
-        io::ErrorKind::AddrNotAvailable => {
-            "; this machine has no such address: use 0.0.0.0 or [::] for all of its addresses"
-        }
-        io::ErrorKind::PermissionDenied => {
-            "; ports below 1024 need the privilege CAP_NET_BIND_SERVICE: choose a higher one"
-        }
-        _ => "",
-    }
-}
-
 /// Bound sockets that do not accept yet.
 #[derive(Debug)]
 pub struct MqttListener {
@@ -298,8 +197,7 @@ impl MqttListener {
     /// get the answers that come within the grace of the options, and MQTT 5 clients the reason.
     pub async fn run(self, intake: Intake, mut stop: watch::Receiver<bool>) {
         let MqttListener { listeners, options, control, mut orders } = self;
-        let all = u32::try_from(options.connections_max).unwrap_or(u32::MAX);
-        let places = Places::new(all, false);
+        let places = Places::new(whole(options.connections_max), false);
         let door = options.clients.door(options.connections_max);
         let limits = limits(&options);
         let patience = options.stop_grace + STOP_MARGIN;
@@ -336,6 +234,8 @@ impl MqttListener {
                     Order::Change(options, added) => {
                         accepting.begin(added, &word);
                         accepting.retain(&options.listen);
+                        places.resize(whole(options.connections_max));
+                        shared.options.clients.resize_door(door, options.connections_max);
                         shared = Arc::new(shared.on(&options));
                         edition = shared.edition();
                         word.send_modify(|word| {
@@ -364,14 +264,17 @@ impl MqttListener {
     }
 }
 
+fn whole(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
 fn limits(options: &MqttOptions) -> Limits {
-    let whole = |time: Duration| time.as_secs();
     Limits {
         max_packet_size: options.max_packet_size,
         receive_maximum: options.receive_maximum,
         topic_alias_maximum: options.topic_alias_maximum,
-        session_expiry_max: u32::try_from(whole(options.session_expiry_max)).unwrap_or(u32::MAX),
-        keepalive_max: u16::try_from(whole(options.keepalive_max)).unwrap_or(u16::MAX),
+        session_expiry_max: u32::try_from(options.session_expiry_max.as_secs()).unwrap_or(u32::MAX),
+        keepalive_max: u16::try_from(options.keepalive_max.as_secs()).unwrap_or(u16::MAX),
         refused: options.refused,
     }
 }

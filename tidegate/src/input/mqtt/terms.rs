@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{mpsc, watch};
 
-use super::listener::{Bound, MqttError, Shared, bound};
+use super::listener::Shared;
 use super::options::MqttOptions;
 use super::session::End;
+use super::sockets::{Bound, MqttError, bound};
 
 /// What all connections of a listener hear.
 #[derive(Clone)]

@@ -16,14 +16,6 @@ impl Connection<'_> {
     /// It may not stay, or a subscription of its has no right any more: it is told by the end of its connection, for
     /// MQTT has no other word for that.
     pub(super) fn review(&mut self, terms: &Arc<Shared>) -> Result<(), End> {
-        let reviewed = self.reviewed(terms);
-        if reviewed.is_err() {
-            self.shared.intake.counts().denied("revoked");
-        }
-        reviewed
-    }
-
-    fn reviewed(&mut self, terms: &Arc<Shared>) -> Result<(), End> {
         if terms.options.tls.is_some() && !self.stream.is_encrypted() {
             return Err(End::Revoked("clients must speak TLS here now"));
         }
