@@ -190,6 +190,25 @@ class Mistakes(unittest.TestCase):
         with tidegate.Client(f"localhost:{port}", tls=tidegate.Tls(f"{folder}/ours/ca.pem")) as client:
             client.publish("a")
 
+    @unittest.skipUnless(program(), "skipped: needs the program: cargo build")
+    def test_who_has_no_certificate_is_told_so(self) -> None:
+        """At once, and not as silence: the node asks for one."""
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        for authority in ["ours", "other"]:
+            subprocess.run([program() or "", "keys", "init", authority], cwd=folder, check=True, capture_output=True)
+            issue = [program() or "", "keys", "issue", authority, "gate", "--host", "localhost"]
+            subprocess.run(issue, cwd=folder, check=True, capture_output=True)
+        own = f'certificate = "{folder}/ours/gate.pem", key = "{folder}/ours/gate.key"'
+        tls = f'tls = {{ {own}, client_ca = "{folder}/ours/ca.pem" }}'
+        node = Node(folder, mqtt=f'[[input]]\nmqtt = {{ listen = "127.0.0.1:0", {tls} }}\n')
+        self.addCleanup(node.kill)
+        port = node.mqtt.rsplit(":", 1)[1].split()[0]
+        nobody = tidegate.Tls(f"{folder}/ours/ca.pem")
+        stranger = tidegate.Tls(nobody.ca, f"{folder}/other/gate.pem", f"{folder}/other/gate.key")
+        for tls in [nobody, stranger]:
+            with self.assertRaisesRegex(tidegate.NodeGone, "does not take our certificate, or wants one"):
+                tidegate.Client(f"localhost:{port}", tls=tls, timeout=60)
+
     def test_records_need_paho_only(self) -> None:
         """Frames say what is to be installed."""
         code = """

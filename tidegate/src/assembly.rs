@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use tidegate_broker::Message;
 use tidegate_fleet::{Amount, FleetOptions};
 use tidegate_node::io::{OutputId, UplinkId};
 use tidegate_node::options::{FleetSeat, NodeOptions, OutputOptions, UplinkOptions};
@@ -30,8 +31,8 @@ use tokio::sync::oneshot;
 
 use self::drivers::cameras::start_frames;
 use self::drivers::{
-    Wiring, build_output, log_options, open_log, run_output, start_group, start_mirrors,
-    start_output,
+    Wiring, build_output, log_options, open_journal, open_log, run_output, start_group,
+    start_mirrors, start_output,
 };
 pub use self::files::{read_for, read_here, read_with_files};
 use self::inputs::Inputs;
@@ -42,14 +43,15 @@ pub use self::taker::Taker;
 pub use self::trial::Tried;
 use crate::config::fleet::peer_label;
 use crate::config::{ClassConfig, Config, LimitsConfig, OutputConfig, PeerConfig};
-use crate::input::mqtt::Clients;
+use crate::input::mqtt::{Clients, revive};
 use crate::input::relays::RelayCounts;
 use crate::input::streams::Names;
 use crate::link::Links;
 use crate::link::letters::Own;
 use crate::node::broker::{Hub, HubOptions};
-use crate::node::contract::{Clock, OutputPort};
+use crate::node::contract::{Clock, Intake, OutputPort};
 use crate::node::event_loop::{self, Running};
+use crate::node::journal;
 use crate::observe::status::Boards;
 use crate::output::kind::{Driver, OutputKind};
 use crate::script::Scripts;
@@ -88,6 +90,7 @@ pub struct Assembled {
     served: Inputs,
     /// Of each output, what tells that it has ended, where it can begin anew.
     ended: Vec<Option<oneshot::Receiver<()>>>,
+    journal: Option<journal::Running>,
     inputs: Tasks,
     outputs: Tasks,
 }
@@ -138,6 +141,7 @@ async fn start_on(
     let incarnation = log.as_ref().map_or_else(incarnation, |log| log.opened.incarnation);
     let boot = log.as_ref().map_or(0, |log| log.opened.boot);
     let previous = log.as_ref().map_or(0, |log| log.opened.recovery.previous_boot());
+    let journal = log.as_ref().map(|log| open_journal(config, log)).transpose()?;
     let options = node_options(config, incarnation, boot)?;
     let name = options.name.clone();
     let names = Names::new(name.clone(), accepted.unwrap_or_default());
@@ -152,6 +156,9 @@ async fn start_on(
         clients: config.limits.clients(),
     });
     hub.set_scopes(scopes(config)?);
+    if let Some(opened) = &journal {
+        hub.set_journal(opened.journal.clone());
+    }
     let (mut running, ports) =
         event_loop::start_at(hub.clone(), options, Clock::start(), log, scripts)?;
     let own = Own { node: name.clone(), incarnation, boot, previous };
@@ -164,7 +171,8 @@ async fn start_on(
     }
     running.log_is_ready().await;
     let clients = Arc::new(Clients::new());
-    clients.restore(std::mem::take(&mut running.sessions));
+    revive(&running.intake, &clients, std::mem::take(&mut running.sessions)).await;
+    let journal = journal.map(|opened| start_journal(opened, &running.intake)).transpose()?;
     let relays = RelayCounts::new(overhead);
     let (intake, relayed) = (running.intake.clone(), relays.clone());
     let wiring =
@@ -193,9 +201,28 @@ async fn start_on(
         frames,
         boards,
         operators,
+        journal,
         inputs,
         outputs,
     })
+}
+
+/// Starts to write the journal of sessions, and to read what waits in it.
+fn start_journal(opened: journal::Opened, intake: &Intake) -> anyhow::Result<journal::Running> {
+    let (classes, hub, clock) = (intake.hub().clone(), intake.hub().clone(), intake.clock());
+    let retained = move |found: Vec<journal::RetainedNote>| {
+        let (now, wall) = (clock.now(), journal::wall());
+        let restored = |(message, expires): journal::RetainedNote| {
+            let left = |at: u64| Duration::from_nanos(at.saturating_sub(wall));
+            let expires = expires.map(|at| now + left(at));
+            Arc::new(Message { arrived: now, expires, ..Message::clone(&message) })
+        };
+        hub.restore_retained(found.into_iter().map(restored).collect());
+    };
+    let seats = intake.hub().clone();
+    let running =
+        opened.start(move |topic| classes.class_of(topic), retained, move || seats.ring_all());
+    running.context("[log] the journal of sessions")
 }
 
 /// Starts the node's part in its fleet, if it has one.
@@ -308,7 +335,10 @@ impl Assembled {
     /// Accepts nothing more, delivers what is held for at most `patience`, and ends inputs and outputs.
     /// Returns the last status.
     pub async fn stop(self, patience: Duration) -> NodeStatus {
-        let Assembled { running, operators, mut inputs, mut outputs, .. } = self;
+        let Assembled { running, operators, journal, mut inputs, mut outputs, .. } = self;
+        if let Some(journal) = &journal {
+            journal.journal().freeze();
+        }
         operators.stop(patience / 2).await;
         let status = running.stop(patience).await;
         let of_inputs = async { while inputs.join_next().await.is_some() {} };
@@ -316,6 +346,9 @@ impl Assembled {
         // Who cannot say goodbye in time is cut off.
         let goodbyes = async { tokio::join!(of_inputs, of_outputs) };
         let _ = tokio::time::timeout(GOODBYE, goodbyes).await;
+        if let Some(journal) = journal {
+            journal.finish().await;
+        }
         status
     }
 }

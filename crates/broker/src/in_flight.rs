@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::delivery::{AckOutcome, NextMessage, NextSend};
+use super::journal::Flight;
 use super::message::SubscriberMessage;
 
 /// Packet identifiers that are in use at once, with any receive maximum.
@@ -15,18 +16,20 @@ const IDS: u64 = u16::MAX as u64;
 const FLIGHTS_KEPT: usize = 64;
 
 #[derive(Debug)]
-struct Flight {
+struct InFlight {
     id: u16,
     /// Identifiers that had been looked at when it got its own.
     tried: u64,
     /// `None` once the subscriber has it: then only its identifier is to be released.
     delivery: Option<SubscriberMessage>,
+    /// Its number in the journal of sessions; 0 where it is not there.
+    number: u64,
 }
 
 /// The deliveries of one session that are under way, oldest first.
 #[derive(Debug)]
 pub(super) struct FlightWindow {
-    flights: VecDeque<Flight>,
+    flights: VecDeque<InFlight>,
     /// The last ones, which were not yet sent on the present connection.
     unsent: usize,
     /// Publishes on the present connection that count against its receive maximum.
@@ -37,6 +40,26 @@ pub(super) struct FlightWindow {
     tried: u64,
     /// Bytes of the messages.
     bytes: usize,
+    /// What the journal is to hear.
+    news: DeliveryNews,
+}
+
+/// What the journal of sessions is to hear of deliveries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeliveryNews {
+    /// Messages that are done with.
+    pub done: Vec<u64>,
+    /// QoS 2 deliveries that began, or that the subscriber has: it must be safe before the next word to the subscriber.
+    pub flights: Vec<Flight>,
+    /// Messages that wait in the journal again, for their subscriber is away.
+    pub returned: Vec<u64>,
+}
+
+impl DeliveryNews {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.done.is_empty() && self.flights.is_empty() && self.returned.is_empty()
+    }
 }
 
 impl Default for FlightWindow {
@@ -49,6 +72,7 @@ impl Default for FlightWindow {
             last_id: 0,
             tried: 0,
             bytes: 0,
+            news: DeliveryNews::default(),
         }
     }
 }
@@ -79,8 +103,11 @@ impl FlightWindow {
         }
         self.last_id = id;
         self.bytes += delivery.message.size();
-        let tried = self.tried;
-        self.flights.push_back(Flight { id, tried, delivery: Some(delivery) });
+        let (tried, number) = (self.tried, delivery.number);
+        if number > 0 && delivery.qos == 2 {
+            self.news.flights.push(Flight { number, id, is_received: false });
+        }
+        self.flights.push_back(InFlight { id, tried, delivery: Some(delivery), number });
         self.open += 1;
         id
     }
@@ -109,7 +136,7 @@ impl FlightWindow {
         }
         let place = self.flights.len() - self.unsent;
         self.unsent -= 1;
-        let Flight { id, delivery, .. } = self.flights.get(place)?;
+        let InFlight { id, delivery, .. } = self.flights.get(place)?;
         Some(match delivery {
             None => NextSend::Release(*id),
             Some(delivery) => {
@@ -139,8 +166,26 @@ impl FlightWindow {
         // Its identifier counts until it is released, as the publish did.
         if let Some(delivery) = flight.delivery.take() {
             self.bytes -= delivery.message.size();
+            if flight.number > 0 {
+                self.news.flights.push(Flight { number: flight.number, id, is_received: true });
+            }
         }
         AckOutcome::Expected
+    }
+
+    /// Puts back what an earlier process had under way: before anything else.
+    pub(super) fn restore(&mut self, id: u16, number: u64, delivery: Option<SubscriberMessage>) {
+        // Identifiers are looked for as if the circle had come round to it.
+        self.tried = self.tried.max(IDS);
+        self.last_id = id;
+        self.bytes += delivery.as_ref().map_or(0, |delivery| delivery.message.size());
+        self.flights.push_back(InFlight { id, tried: 0, delivery, number });
+        self.unsent += 1;
+    }
+
+    /// What the journal is to hear.
+    pub(super) fn news(&mut self) -> &mut DeliveryNews {
+        &mut self.news
     }
 
     /// Ends a QoS 2 publish.
@@ -164,8 +209,11 @@ impl FlightWindow {
         } else {
             self.open = self.open.saturating_sub(1);
         }
-        if let Some(Flight { delivery: Some(delivery), .. }) = self.flights.remove(place) {
-            self.bytes -= delivery.message.size();
+        if let Some(InFlight { delivery, number, .. }) = self.flights.remove(place) {
+            self.bytes -= delivery.map_or(0, |delivery| delivery.message.size());
+            if number > 0 {
+                self.news.done.push(number);
+            }
         }
         if self.flights.is_empty() {
             self.flights.shrink_to(FLIGHTS_KEPT);

@@ -13,6 +13,7 @@
 //! | `outbox.rs`, `delivery.rs` | what one session still gets, most urgent first; its limits, drops and answers |
 //! | `in_flight.rs` | what was sent and not acknowledged: QoS 1 and 2 |
 //! | `retained.rs`, `pending.rs` | retained messages; those that a subscription still reads |
+//! | `journal.rs`, `ledger.rs` | what is kept of sessions over a restart: notes as bytes, and what they add up to |
 //! | `fair_queue.rs` | start-time fair queueing over networks and names, for costly work such as a password check |
 //!
 //! ```
@@ -33,6 +34,8 @@ mod children;
 mod delivery;
 pub mod fair_queue;
 mod in_flight;
+pub mod journal;
+mod ledger;
 mod message;
 mod outbox;
 mod pending;
@@ -44,6 +47,8 @@ mod subscriptions;
 pub use self::delivery::{
     AckOutcome, Drops, NextMessage, NextSend, OutboxDropReason, OutboxLimits,
 };
+pub use self::in_flight::DeliveryNews;
+pub use self::ledger::{Applied, Kept, Ledger, LedgerBounds, Place, Pulled};
 pub use self::message::{Ids, Message, MessageReservation, SubscriberMessage};
 pub use self::outbox::Outbox;
 pub use self::pending::PendingRetained;

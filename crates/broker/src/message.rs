@@ -108,4 +108,6 @@ pub struct SubscriberMessage {
     pub ids: Ids,
     /// What is reserved for it.
     pub charge: MessageReservation,
+    /// Its number in the journal of sessions; 0 where it is not there.
+    pub number: u64,
 }

@@ -84,11 +84,13 @@ impl Outbox {
     /// The subscriber is away: QoS 0 does not wait for it.
     pub fn disconnect(&mut self) {
         self.is_connected = false;
+        self.give_back();
         self.retain(OutboxDropReason::Away, |delivery| delivery.qos > 0);
         // What was among a connection's costs has none any more.
         let account = self.held.account().clone();
         let mut has_room = |delivery: &mut SubscriberMessage| {
-            if !delivery.charge.is_set() {
+            // What is under way of the journal is little: it read no more than that.
+            if !delivery.charge.is_set() && delivery.number == 0 {
                 match MessageReservation::of(std::slice::from_ref(&delivery.message), &account) {
                     Ok(charge) => delivery.charge = charge,
                     Err(_) => return false,
@@ -184,14 +186,19 @@ impl Outbox {
         std::mem::take(&mut self.is_asleep)
     }
 
-    /// Drops the oldest message of the last class that is not more urgent than `class`.
+    /// Drops the oldest message of the last class that is not more urgent than `class`, and not of the journal: of those
+    /// the outbox has few.
     fn make_room(&mut self, class: ClassId) -> bool {
-        let victim = (class.index()..self.waiting.len()).rev();
-        let Some(victim) = victim.into_iter().find(|&place| !self.waiting[place].is_empty()) else {
-            return false;
-        };
-        self.take(victim);
-        self.drop_one(ClassId(victim as u8), OutboxDropReason::Full);
+        let is_free = |delivery: &SubscriberMessage| delivery.number == 0;
+        let victim = (class.index()..self.waiting.len())
+            .rev()
+            .find_map(|class| Some((class, self.waiting[class].iter().position(is_free)?)));
+        let Some((class, place)) = victim else { return false };
+        if let Some(gone) = self.waiting[class].remove(place) {
+            self.count -= 1;
+            self.bytes -= cost(&gone);
+        }
+        self.drop_one(ClassId(class as u8), OutboxDropReason::Full);
         true
     }
 
@@ -212,6 +219,7 @@ impl Outbox {
             let Some(delivery) = self.take(class) else { break };
             if delivery.message.is_expired(now) {
                 self.drop_one(delivery.message.class, OutboxDropReason::Expired);
+                self.done(delivery.number);
                 continue;
             }
             let (id, delivery) = if delivery.qos == 0 {
@@ -288,11 +296,13 @@ impl Outbox {
     ) {
         for class in 0..self.waiting.len() {
             let (mut gone, mut bytes) = (0, 0);
+            let done = &mut self.window.news().done;
             self.waiting[class].retain_mut(|delivery| {
                 let is_kept = is_kept(delivery);
                 if !is_kept {
                     gone += 1;
                     bytes += cost(delivery);
+                    done.extend(Some(delivery.number).filter(|number| *number > 0));
                 }
                 is_kept
             });
@@ -361,8 +371,7 @@ impl Outbox {
 
     /// Whether there is something retained to read, and little that waits.
     pub fn has_appetite(&self) -> bool {
-        let little = REFILL.min(self.bounds.bytes / REFILL_PART);
-        self.is_connected && !self.pending.is_empty() && self.bytes <= little
+        self.has_space() && !self.pending.is_empty()
     }
 
     /// Messages that are sent and not acknowledged.
@@ -375,5 +384,6 @@ fn cost(delivery: &SubscriberMessage) -> usize {
     delivery.message.size() + OVERHEAD
 }
 
+mod journaled;
 #[cfg(test)]
 mod tests;

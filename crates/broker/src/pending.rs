@@ -68,6 +68,7 @@ impl PendingRetained {
         let reading = self.0.first_key_value().map(|(_, reading)| reading);
         let qos = message.qos.min(reading.map_or(0, |reading| reading.qos));
         let ids = reading.and_then(|reading| reading.ids.clone());
-        SubscriberMessage { message, qos, retain: true, ids, charge: MessageReservation::default() }
+        let charge = MessageReservation::default();
+        SubscriberMessage { message, qos, retain: true, ids, charge, number: 0 }
     }
 }

@@ -109,6 +109,14 @@ impl Retained {
         RetainOutcome::Stored
     }
 
+    /// Keeps a message of an earlier process, unless its topic has a newer one.
+    pub fn restore(&mut self, message: &Arc<Message>) -> RetainOutcome {
+        match self.messages.contains_key(&RetainedKey(message.topic.clone())) {
+            true => RetainOutcome::Stored,
+            false => self.keep(message),
+        }
+    }
+
     /// What a subscription gets next, in at most so many steps; what is expired goes.
     pub fn next(
         &mut self,

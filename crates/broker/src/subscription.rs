@@ -42,6 +42,12 @@ impl Subscription {
         }
         Ok(Subscription { group: Some(group.into()), filter: Filter::new(filter)? })
     }
+
+    /// The text that it was read from.
+    pub fn text(&self) -> String {
+        let filter = self.filter.as_str();
+        self.group.as_ref().map_or(filter.into(), |group| format!("{SHARE}{group}/{filter}"))
+    }
 }
 
 #[cfg(test)]

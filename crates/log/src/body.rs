@@ -39,6 +39,7 @@ impl Entry {
             Entry::Released(_) => 6,
             Entry::Position(_) => 7,
             Entry::Footer(_) => 8,
+            Entry::Note(_) => 9,
         }
     }
 
@@ -66,6 +67,7 @@ impl Entry {
             }
             Entry::Position(position) => encode_position(position, to),
             Entry::Footer(footer) => encode_footer(footer, to),
+            Entry::Note(note) => to.put(note),
         }
     }
 
@@ -87,6 +89,7 @@ impl Entry {
             }
             7 => Entry::Position(decode_position(&mut reader)?),
             8 => Entry::Footer(decode_footer(&mut reader)?),
+            9 => Entry::Note(Bytes::copy_from_slice(reader.rest())),
             _ => return Err(reader.malformed("an entry of a known kind")),
         };
         reader.end()?;

@@ -30,6 +30,8 @@ pub enum Entry {
     Position(SessionPosition),
     /// What a finished segment holds: always its last entry.
     Footer(Footer),
+    /// A note of the node's broker, in the form that the broker gives it: only in the journal of sessions.
+    Note(Bytes),
 }
 
 /// An accepted record, as the log keeps it.

@@ -303,7 +303,7 @@ impl Recovery {
             Entry::Session(state) => self.sessions.set(state),
             Entry::Released(released) => self.sessions.release(&released),
             Entry::Position(position) => self.sessions.reach(position),
-            Entry::Checkpoint(_) | Entry::Footer(_) => {}
+            Entry::Checkpoint(_) | Entry::Footer(_) | Entry::Note(_) => {}
         }
     }
 

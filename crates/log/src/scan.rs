@@ -16,7 +16,7 @@ use super::header::OpenedHeader;
 /// Bytes of an entry before its body: checksum, length, sequence, kind.
 pub const FRAME: usize = 17;
 /// The kinds of entries that there are.
-const KINDS: std::ops::RangeInclusive<u8> = 1..=8;
+const KINDS: std::ops::RangeInclusive<u8> = 1..=9;
 const FOOTER: u8 = 8;
 const FATES: [u8; 2] = [2, 4];
 /// Footers have a sequence of their own, beside that of the last entry: no nonce is used twice.

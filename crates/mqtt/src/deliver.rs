@@ -162,6 +162,7 @@ mod tests {
             retain: qos == 1,
             ids: None,
             charge: Default::default(),
+            number: 0,
         }
     }
 

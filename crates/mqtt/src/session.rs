@@ -30,7 +30,7 @@ use self::answers::Answers;
 pub use self::end::{Denied, End};
 pub use self::exercise::exercise;
 pub use self::greeting::Claim;
-pub use self::memory::Memory;
+pub use self::memory::{Memory, Published};
 use self::outward::Outward;
 pub use self::record::{
     CONTENT_TYPE, CORRELATION_DATA, PAYLOAD_FORMAT, RESPONSE_TOPIC, RETAIN, SOURCE_TIME,
@@ -74,6 +74,8 @@ pub struct Limits {
     /// Seconds; 0 is no bound.
     pub keepalive_max: u16,
     pub refused: Refused,
+    /// Whether subscriptions outlive the process.
+    pub keeps_subscriptions: bool,
 }
 
 /// What a session wants done.
@@ -84,6 +86,8 @@ pub struct Effects {
     /// QoS 2 packet identifiers that the client has released: the node is to hear it, and
     /// [`Session::released`] of its answer.
     pub releases: Vec<u16>,
+    /// QoS 2 publishes that the node has and subscribers do not: they came again after a crash between the two.
+    pub again: Vec<Offered>,
     /// To be written to the client.
     pub out: Vec<u8>,
 }
@@ -277,7 +281,12 @@ impl<S: SessionSubscriber> Session<S> {
         match (first >> 4, first & 0x0F) {
             (3, flags) => {
                 let publish = Publish::read(version, flags, body)?;
+                let qos = publish.qos;
                 let Some(record) = self.publish(version, now, publish)? else { return Ok(None) };
+                if qos == 2 && record.token.is_none() {
+                    effects.again.push(record);
+                    return Ok(None);
+                }
                 if effects.records.is_empty() {
                     // A batch is mostly of one size: one allocation instead of one each doubling.
                     effects.records.reserve((behind / size + 1).min(BATCH_MAX));

@@ -79,3 +79,8 @@ def cure(error: OSError, section: str) -> str:
         why = error.reason or str(error)
         return f"no TLS with it ({why}): does {section} speak TLS at this port, and does it know our certificate?"
     return str(error)
+
+
+def refused_certificate(alert: str) -> str:
+    """What to do when the node ended the connection with this alert of TLS: it wants to know who we are."""
+    return f"it does not take our certificate, or wants one ({alert}): tls=Tls(ca, certificate, key) as it knows them"

@@ -6,6 +6,7 @@ import collections
 import contextlib
 import dataclasses
 import queue
+import re
 import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +20,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from ._address import DEFAULT_MQTT, Tls, cure, split
+from ._address import DEFAULT_MQTT, Tls, cure, refused_certificate, split
 from ._errors import NodeGone, Refused
 
 _FAILED = 0x80
@@ -136,6 +137,7 @@ class Client:
         self._subscriptions: dict[int, Subscription] = {}
         self._numbers = 0
         self._greetings: list[Any] = []
+        self._alert = ""
         self._is_up = False
         self._mqtt = mqtt.Client(CallbackAPIVersion.VERSION2, name, protocol=mqtt.MQTTv5)
         self._mqtt.reconnect_delay_set(1, 2)
@@ -147,6 +149,7 @@ class Client:
         self._mqtt.on_connect = self._on_connect
         self._mqtt.on_disconnect = self._on_disconnect
         self._mqtt.on_message = self._on_message
+        self._mqtt.on_log = self._on_log
         self._mqtt.on_publish = lambda _c, _u, mid, code, _p: self._answer("publish", mid, [code])
         self._mqtt.on_subscribe = lambda _c, _u, mid, codes, _p: self._answer("subscribe", mid, codes)
         try:
@@ -158,9 +161,11 @@ class Client:
     def _greet(self, has_tls: bool) -> None:
         self._mqtt.loop_start()
         with self._changed:
-            self._changed.wait_for(lambda: self._greetings, self._timeout)
+            self._changed.wait_for(lambda: self._greetings or self._alert, self._timeout)
         if not self._greetings:
             self.close()
+            if self._alert:
+                raise NodeGone(f"{self._address}: {refused_certificate(self._alert)}")
             other = "" if has_tls else "; if this port speaks TLS: tls=Tls(ca=...)"
             raise NodeGone(
                 f"{self._address}: somebody listens there and does not answer MQTT in {self._timeout} s{other}"
@@ -326,6 +331,13 @@ class Client:
             self._greetings = [code]
             self._is_up = not code.is_failure
             self._changed.notify_all()
+
+    def _on_log(self, _client: Any, _data: Any, level: int, text: str) -> None:  # noqa: ANN401
+        # In TLS 1.3 a node refuses a certificate after our side of the handshake, and paho only logs it.
+        if level == mqtt.MQTT_LOG_ERR and (alert := re.search(r"ALERT_(\w+)", text)):
+            with self._changed:
+                self._alert = alert[1].lower().replace("_", " ")
+                self._changed.notify_all()
 
     def _on_disconnect(self, *_: object) -> None:
         with self._changed:

@@ -22,8 +22,8 @@ use crate::support::listen::available;
 use crate::support::tasks::Tasks;
 
 pub use cluster::{access, start_group};
-pub use log::open_log;
 pub(crate) use log::{log_keys, log_options};
+pub use log::{open_journal, open_log};
 pub use standby::start_mirrors;
 
 /// What inputs and services are wired to.

@@ -20,6 +20,13 @@ keys! {
         pub segment: ByteSize = ByteSize(Size::from_mib(64));
             at_least(ByteSize(Size::from_kib(64)), "less than a log can work with")
             at_most(ByteSize(LOG_SEGMENT_MAX), "more than a segment can have"),
+        /// Bytes of messages that wait for MQTT sessions, and of retained ones, each counted once. When it is full, a new
+        /// message takes the place of the oldest one of its session.
+        pub sessions: ByteSize = ByteSize(Size::from_mib(512));
+            at_least(ByteSize(Size::from_mib(1)), "less than sessions can work with"),
+        /// Bytes of messages that wait for one MQTT session.
+        pub session: ByteSize = ByteSize(Size::from_mib(64));
+            at_least(ByteSize(Size::from_kib(64)), "less than a session can work with"),
         /// Records that one commit takes at most.
         pub commit_max: usize = 256; at_least(1, "nothing could be written"),
         /// How long a commit waits for more than its first entry. What comes while the disk is busy goes together in

@@ -6,8 +6,10 @@
 //! that the table is asked once for each topic and change.
 
 mod counts;
+mod endurance;
 mod gate;
 mod hub;
+mod keeping;
 mod meter;
 mod operate;
 mod placement;

@@ -28,8 +28,9 @@ pub trait Bringer: Sync {
     /// The QoS of a record.
     fn qos_of(&self, record: &Offered) -> u8;
 
-    /// The message of a record of QoS 2: it is to be published when the node has accepted the record.
-    fn hold(&mut self, token: Token, message: Arc<Message>);
+    /// The message of a record of QoS 2, and its packet identifier: it is to be published when the node has accepted the
+    /// record.
+    fn hold(&mut self, token: Token, published: (Option<u16>, Arc<Message>));
 
     /// A record is for subscribers here only, and so it is accepted.
     fn accepted(&mut self, token: Token);
@@ -56,7 +57,7 @@ impl Bringer for Plain {
         self.qos
     }
 
-    fn hold(&mut self, _token: Token, _message: Arc<Message>) {}
+    fn hold(&mut self, _token: Token, _published: (Option<u16>, Arc<Message>)) {}
 
     fn accepted(&mut self, token: Token) {
         self.accepted.push(token);
@@ -170,11 +171,12 @@ impl Door {
         let publisher = &mut self.publisher;
         publisher.publish_all(records.clone().map(|record| (record, bringer.qos_of(record))));
         let once = records.filter(|record| bringer.qos_of(record) == 2);
-        let once: Vec<_> =
-            once.map(|record| (record.token, publisher.message(record, 2))).collect();
-        for (token, message) in once {
+        let once: Vec<_> = once
+            .map(|record| (record.token, record.packet, publisher.message(record, 2)))
+            .collect();
+        for (token, packet, message) in once {
             match token {
-                Some(token) => bringer.hold(token, message),
+                Some(token) => bringer.hold(token, (packet, message)),
                 None => publisher.publish(message),
             }
         }

@@ -10,7 +10,7 @@ mod encode;
 pub(crate) mod folder;
 #[cfg(test)]
 mod folder_tests;
-mod growing;
+pub(crate) mod growing;
 mod lock;
 pub(crate) mod look;
 mod pending;

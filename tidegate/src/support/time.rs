@@ -4,9 +4,9 @@ use std::fmt;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_types::units::Time;
+use time::{Date, Month, OffsetDateTime};
 
 const NANOS: u64 = 1_000_000_000;
-const DAY: i64 = 86_400;
 
 /// The process's monotonic clock, as the node counts it.
 #[derive(Clone, Copy, Debug)]
@@ -42,10 +42,12 @@ pub struct Moment(pub u64);
 
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = i64::try_from(self.0 / NANOS).unwrap_or(i64::MAX);
-        let (year, month, day) = civil_from_days(seconds.div_euclid(DAY));
-        let (of_day, nanos) = (seconds.rem_euclid(DAY), self.0 % NANOS);
-        let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+        // 64 bits of nanoseconds end in 2554, and what is counted here in 9999.
+        let moment = OffsetDateTime::from_unix_timestamp_nanos(self.0.into());
+        let moment = moment.unwrap_or(OffsetDateTime::UNIX_EPOCH);
+        let (year, month, day) = moment.to_calendar_date();
+        let (hour, minute, second, nanos) = moment.to_hms_nano();
+        let month = u8::from(month);
         write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.")?;
         if f.alternate() {
             write!(f, "{nanos:09}Z")
@@ -61,8 +63,7 @@ impl Moment {
     pub fn parse(text: &str) -> Option<Moment> {
         let (day, rest) = text.split_at_checked(10)?;
         let [year, month, date] = numbers(day, '-', &[4, 2, 2])?;
-        let is_day = (1..=12).contains(&month) && (1..=31).contains(&date);
-        let mut seconds = days_from_civil(year, month, date) * DAY;
+        let mut seconds = midnight(year, month, date)?;
         let mut nanos = 0;
         if let Some(rest) = rest.strip_prefix(['T', 't', ' ']) {
             let at = rest.find(['Z', 'z', '+', '-']).unwrap_or(rest.len());
@@ -78,7 +79,7 @@ impl Moment {
         } else if !rest.is_empty() {
             return None;
         }
-        let seconds = u64::try_from(seconds).ok().filter(|_| is_day)?;
+        let seconds = u64::try_from(seconds).ok()?;
         seconds.checked_mul(NANOS)?.checked_add(nanos).map(Moment)
     }
 }
@@ -117,35 +118,11 @@ fn nanos_of(part: &str) -> Option<u64> {
     digits(&nanos, 9)?.try_into().ok()
 }
 
-/// Days from 1970-01-01 to a day of the Gregorian calendar, whose year is taken to begin in March, so
-/// that the leap day is its last.
-pub fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let month = (month + 9) % 12;
-    let day_of_year = (153 * month + 2) / 5 + day - 1;
-    365 * year + leap_days(year) + day_of_year - EPOCH
-}
-
-/// Days from 0000-03-01 to 1970-01-01.
-const EPOCH: i64 = 719_468;
-
-fn leap_days(year: i64) -> i64 {
-    year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400)
-}
-
-/// The other way round: year, month, day.
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let days = days + EPOCH;
-    // 146,097 days are 400 years: at most one year too late.
-    let guess = days * 400 / 146_097;
-    let begin = |year: i64| 365 * year + leap_days(year);
-    let year = [guess + 1, guess, guess - 1].into_iter().find(|&year| begin(year) <= days);
-    let year = year.unwrap_or(guess);
-    let day_of_year = days - begin(year);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (if month <= 2 { year + 1 } else { year }, month, day)
+/// Seconds from 1970 to the beginning of a day of the Gregorian calendar, in UTC; `None` where there is no such day.
+fn midnight(year: i64, month: i64, day: i64) -> Option<i64> {
+    let month = Month::try_from(u8::try_from(month).ok()?).ok()?;
+    let date = Date::from_calendar_date(year.try_into().ok()?, month, day.try_into().ok()?).ok()?;
+    Some(date.midnight().assume_utc().unix_timestamp())
 }
 
 #[cfg(test)]
@@ -153,14 +130,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_are_counted_from_1970() {
-        assert_eq!(days_from_civil(1970, 1, 1), 0);
-        assert_eq!(days_from_civil(2000, 3, 1), 11_017);
-        assert_eq!(days_from_civil(1969, 12, 31), -1);
-        for days in (-1000..200_000).step_by(13).chain(0..1500).chain(10_900..11_100) {
-            let (year, month, day) = civil_from_days(days);
-            assert!((1..=12).contains(&month) && (1..=31).contains(&day), "{days}");
-            assert_eq!(days_from_civil(year, month, day), days);
+    fn a_day_that_no_calendar_has_is_no_moment() {
+        for text in ["2026-02-28", "2024-02-29", "2000-02-29", "2026-12-31"] {
+            assert!(
+                Moment::parse(text).is_some_and(|day| day.to_string().starts_with(text)),
+                "{text}"
+            );
+        }
+        for text in ["2026-02-31", "2026-02-29", "2100-02-29", "2026-04-31T10:00", "2026-00-01"] {
+            assert_eq!(Moment::parse(text), None, "{text}");
         }
     }
 

@@ -23,7 +23,6 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-pub(crate) use self::certificate::public_key;
 pub use self::certificate::{Certificate, CertificateError, Role};
 pub use self::chain::{ShownAs, leads};
 pub use self::dialing::client;

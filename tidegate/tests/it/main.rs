@@ -28,6 +28,7 @@ mod rabbitmq;
 mod replay;
 mod run;
 mod schema;
+mod sessions_kept;
 mod sink;
 mod support;
 mod top;

@@ -31,6 +31,7 @@ fn delivery(number: u32, class: u8, qos: u8, deadline: u64) -> SubscriberMessage
         retain: false,
         ids: None,
         charge: MessageReservation::default(),
+        number: 0,
     }
 }
 

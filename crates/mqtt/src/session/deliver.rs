@@ -18,10 +18,11 @@ impl<S: SessionSubscriber> Session<S> {
         self.answers.memory.subscriber.as_ref()
     }
 
-    /// How long the log is to know the session: not at all once it has subscribed. Subscriptions do not
-    /// outlive the process, and a client that found its session without them would wait in vain.
+    /// How long the log is to know the session: not at all once it has subscribed, where subscriptions do not
+    /// outlive the process: a client that found its session without them would wait in vain.
     pub fn logged_expiry(&self) -> Duration {
-        if self.subscriber().is_some() { Duration::ZERO } else { self.session_expiry() }
+        let is_forgotten = self.subscriber().is_some() && !self.limits.keeps_subscriptions;
+        if is_forgotten { Duration::ZERO } else { self.session_expiry() }
     }
 
     pub(super) fn outbox(&self) -> Option<MutexGuard<'_, Outbox>> {
@@ -91,8 +92,11 @@ impl<S: SessionSubscriber> Session<S> {
                 }
             }
         };
-        let drops = outbox.take_drops();
+        let (drops, news) = (outbox.take_drops(), outbox.take_news());
         drop(outbox);
+        if !news.is_empty() {
+            subscriber.note(news);
+        }
         subscriber.delivered(count, drops, &times);
         has_more
     }

@@ -21,6 +21,7 @@ pub fn exercise(bytes: &[u8]) {
         session_expiry_max: 3600,
         keepalive_max: 0,
         refused: if choice & 2 == 2 { Refused::Drop } else { Refused::Close },
+        keeps_subscriptions: false,
     };
     // Where the client asks for it, the session goes on with a second connection.
     if let Some(memory) = connection(limits, choice, stream, None) {

@@ -31,10 +31,15 @@ const KEPT: usize = 1024;
 const KEPT_ID: usize = 32;
 const KEPT_SEAT: usize = 1024;
 
+/// A QoS 2 publish, and its packet identifier where its session outlives the connection.
+pub type Published = (Option<u16>, Arc<Message>);
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Id {
     /// The node has the record.
     is_accepted: bool,
+    /// A crash came before subscribers got it.
+    is_unpublished: bool,
     /// It was published, or published again, on the present connection.
     is_here: bool,
     /// It was released on the present connection, and the node is being told.
@@ -51,9 +56,9 @@ pub struct Memory<S = Nobody> {
     /// Identifiers that are here.
     here: usize,
     /// QoS 2 publishes that subscribers get once they are accepted, by token.
-    held: BTreeMap<u64, Arc<Message>>,
+    held: BTreeMap<u64, Published>,
     /// Those that are accepted.
-    accepted: Vec<Arc<Message>>,
+    accepted: Vec<Published>,
     /// What the session has subscribed to.
     pub subscriber: Option<S>,
     /// Reserved for it while it has no connection that pays for it.
@@ -90,7 +95,9 @@ impl<S: SessionSubscriber> Memory<S> {
 
     /// Whether its client loses nothing with it: no subscription, and no publish that is under way.
     pub fn holds_nothing(&self) -> bool {
-        self.ids.is_empty() && self.owed.is_empty() && self.subscriber.is_none()
+        self.ids.is_empty()
+            && self.owed.is_empty()
+            && self.subscriber.as_ref().is_none_or(S::is_idle)
     }
 
     /// Reserves what it takes without a connection.
@@ -130,8 +137,8 @@ impl<S: SessionSubscriber> Memory<S> {
     }
 
     /// Subscribers get this message once the publish with this token is accepted.
-    pub(crate) fn hold(&mut self, token: Token, message: Arc<Message>) {
-        self.held.insert(token.0, message);
+    pub(crate) fn hold(&mut self, token: Token, published: Published) {
+        self.held.insert(token.0, published);
     }
 
     /// The publish with this token is accepted, or is not.
@@ -142,7 +149,7 @@ impl<S: SessionSubscriber> Memory<S> {
     }
 
     /// What subscribers are to get now.
-    pub fn take_accepted(&mut self) -> Vec<Arc<Message>> {
+    pub fn take_accepted(&mut self) -> Vec<Published> {
         std::mem::take(&mut self.accepted)
     }
 
@@ -224,6 +231,20 @@ impl<S: SessionSubscriber> Memory<S> {
     pub fn restored(packets: impl IntoIterator<Item = u16>) -> Self {
         let accepted = |packet| (packet, Id { is_accepted: true, ..Id::default() });
         Memory { ids: packets.into_iter().map(accepted).collect(), ..Memory::default() }
+    }
+
+    /// What the journal of sessions knows: publishes that subscribers got. Those that only the log knows are published
+    /// when they come again.
+    pub fn published(&mut self, packets: impl IntoIterator<Item = u16>) {
+        self.ids.values_mut().for_each(|id| id.is_unpublished = true);
+        for packet in packets {
+            self.ids.insert(packet, Id { is_accepted: true, ..Id::default() });
+        }
+    }
+
+    /// Whether subscribers have yet to get a publish that came again; from now on they have it.
+    pub(crate) fn take_unpublished(&mut self, id: u16) -> bool {
+        self.ids.get_mut(&id).is_some_and(|id| std::mem::take(&mut id.is_unpublished))
     }
 
     /// The far end has forgotten the session: nothing of it is a duplicate. Answers that are still to

@@ -1,14 +1,11 @@
 //! A publish from its packet to its acknowledgement.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
-use tidegate_broker::Message;
 use tidegate_types::record::{Offered, RefuseReason, Token};
 use tidegate_types::units::Time;
 
 use super::answers::AckKind;
-use super::memory::{Memory, ReleaseOutcome};
+use super::memory::{Memory, Published, ReleaseOutcome};
 use super::record::Facts;
 use super::{Effects, End, Phase, Refused, Session, SessionSubscriber};
 use crate::publish::Publish;
@@ -40,7 +37,7 @@ impl<S: SessionSubscriber> Session<S> {
             None => None,
             Some(id) => {
                 let token = self.expect(version, publish.qos, id)?;
-                if token.is_none() {
+                if token.is_none() && !self.answers.memory.take_unpublished(id) {
                     return Ok(None);
                 }
                 token
@@ -187,12 +184,12 @@ impl<S: SessionSubscriber> Session<S> {
     }
 
     /// Subscribers get this message once the publish with this token is accepted (QoS 2).
-    pub fn hold(&mut self, token: Token, message: Arc<Message>) {
-        self.answers.memory.hold(token, message);
+    pub fn hold(&mut self, token: Token, published: Published) {
+        self.answers.memory.hold(token, published);
     }
 
     /// What subscribers are to get now.
-    pub fn take_accepted(&mut self) -> Vec<Arc<Message>> {
+    pub fn take_accepted(&mut self) -> Vec<Published> {
         self.answers.memory.take_accepted()
     }
 

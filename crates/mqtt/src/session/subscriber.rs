@@ -3,7 +3,7 @@
 use std::sync::MutexGuard;
 use std::time::Duration;
 
-use tidegate_broker::{Drops, Outbox};
+use tidegate_broker::{DeliveryNews, Drops, Outbox};
 use tidegate_types::account::Refusal;
 use tidegate_types::units::Time;
 
@@ -30,6 +30,12 @@ pub trait SessionSubscriber {
     /// Its connection took so many messages, and these were not for it; `times` are those of what operators
     /// made, by meter.
     fn delivered(&self, count: usize, drops: Drops, times: &[(u32, Duration)]);
+
+    /// What the journal of sessions is to hear of its deliveries.
+    fn note(&self, news: DeliveryNews);
+
+    /// Whether it has subscribed to nothing.
+    fn is_idle(&self) -> bool;
 }
 
 /// Whoever has no broker: a session of its subscribes to nothing.
@@ -54,4 +60,10 @@ impl SessionSubscriber for Nobody {
     }
 
     fn delivered(&self, _: usize, _: Drops, _: &[(u32, Duration)]) {}
+
+    fn note(&self, _: DeliveryNews) {}
+
+    fn is_idle(&self) -> bool {
+        match *self {}
+    }
 }

@@ -9,6 +9,7 @@ pub(super) const LIMITS: Limits = Limits {
     session_expiry_max: 60,
     keepalive_max: 0,
     refused: Refused::Close,
+    keeps_subscriptions: false,
 };
 const CONNECT_V311: &[u8] = b"\x10\x0F\0\x04MQTT\x04\x02\0\x3C\0\x03plc";
 const CONNECT_V5: &[u8] = b"\x10\x10\0\x04MQTT\x05\x02\0\x3C\0\0\x03plc";

@@ -75,6 +75,12 @@ impl<S: SessionSubscriber> Session<S> {
         self.will.as_ref().map(|will| &will.key)
     }
 
+    /// The client's will, and how long to wait with it.
+    pub fn will(&self) -> Option<(&Will, Duration)> {
+        let will = self.will.as_ref()?;
+        Some((will, will.delay.min(Duration::from_secs(self.session_expiry.into()))))
+    }
+
     /// The client's will, once, and how long to wait with it: a session that ends sends it at once.
     pub fn take_will(&mut self) -> Option<(Will, Duration)> {
         let will = *self.will.take()?;

@@ -1,4 +1,5 @@
 //! Holds the repository to its conventions.
 
 mod newcomers;
+mod protobuf;
 mod tidy;

@@ -9,6 +9,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
+use tidegate::support::time::Moment;
 
 use super::page::name;
 use super::{Build, Figure, Findings, Machine, Plot};
@@ -235,23 +236,8 @@ fn seed(words: &[String]) -> u64 {
 
 /// Seconds since 1970 as a date and a time.
 fn utc(seconds: u64) -> String {
-    let (mut days, of_day) = (seconds / 86_400, seconds % 86_400);
-    let is_leap = |year: u64| year.is_multiple_of(if year.is_multiple_of(100) { 400 } else { 4 });
-    let mut year = 1970;
-    while days >= 365 + u64::from(is_leap(year)) {
-        days -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let february = 28 + u64::from(is_leap(year));
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
-        if days < length {
-            break;
-        }
-        (days, month) = (days - length, month + 1);
-    }
-    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-    format!("{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}Z", days + 1)
+    let moment = Moment(seconds.saturating_mul(1_000_000_000)).to_string();
+    moment.replace(".000Z", "Z")
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The log of the configuration, opened.
 
 use anyhow::Context;
+use tidegate_broker::LedgerBounds;
 use tidegate_log::Key;
 use tidegate_node::options::{BacklogOrder, LogOptions};
 
@@ -8,6 +9,7 @@ use crate::assembly::secrets::{key_of_file, log_key};
 use crate::config::{Backlog, Config, LogConfig};
 use crate::keys::secrets;
 use crate::node::event_loop::Log;
+use crate::node::journal::{self, JournalOptions};
 use crate::node::log_store::{self, SpoolOptions};
 
 /// Opens the log, if there is one; waits for its present user where the configuration wants a standby.
@@ -26,6 +28,27 @@ pub async fn open_log(config: &Config) -> anyhow::Result<Option<Log>> {
     let opened = log_store::open(&options, &config.node.name()).await?;
     log_store::tell_damage(&opened.recovery);
     Ok(Some(Log { opened, options }))
+}
+
+/// Opens the journal of sessions that stands beside a log.
+///
+/// # Errors
+/// It cannot be read.
+pub fn open_journal(config: &Config, log: &Log) -> anyhow::Result<journal::Opened> {
+    let options = JournalOptions {
+        directory: log.options.directory.clone(),
+        keys: log.options.keys.clone(),
+        node: config.node.name().into(),
+        incarnation: log.opened.incarnation,
+        boot: log.opened.boot,
+        segment: config.log.segment.0.0,
+        bounds: LedgerBounds {
+            session: config.log.session.0.0,
+            all: config.log.sessions.0.0,
+            ..LedgerBounds::default()
+        },
+    };
+    journal::open(&options).context("[log] the journal of sessions")
 }
 
 /// What the node is to know of the log, if there is one.

@@ -4,15 +4,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_broker::journal::Note;
 use tidegate_types::account::Account;
+use tidegate_types::ids::SessionId;
+use tidegate_types::record::{Offered, SourceId};
+use tidegate_types::units::Time;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::clients::{Estate, Line, Registration, Takeover};
 use super::listener::Shared;
 use super::session::{End, Memory, Session, Will};
-use super::terms::{Word, over};
-use crate::node::broker::Hub;
+use super::terms::{Ending, Word};
+use crate::node::broker::{Hub, Subscriber};
 use crate::node::contract::Notice;
 use crate::node::door::{Door, From, Plain};
 
@@ -39,16 +43,23 @@ pub(super) async fn settle(left: Left<'_>) {
         let logged = session.logged_expiry();
         let _ = source.session(logged, logged.is_zero()).await;
     }
+    let mut will = session.take_will().filter(|_| end.publishes_will());
+    let place = session.subscriber().map(Subscriber::id);
+    // Its will goes before a session that ends now, so that a crash between the two finds it.
+    if session.session_expiry().is_zero()
+        && let Some((will, _)) = will.take()
+    {
+        offer(&line, will.into(), place).await;
+    }
     let mut memory = session.leave();
     if let Some(memory) = &mut memory {
         publish_accepted(memory, shared.intake.hub());
     }
-    let mut will = session.take_will().filter(|_| end.publishes_will());
     let is_clean = takeover.as_ref().is_some_and(|takeover| takeover.is_clean);
     if will.as_ref().is_some_and(|(_, delay)| delay.is_zero() || is_clean)
         && let Some((will, _)) = will.take()
     {
-        offer(&line, will).await;
+        offer(&line, will.into(), place).await;
     }
     let Some(mut memory) = memory.filter(|_| *end != End::Stopping) else { return };
     if let Some(takeover) = takeover {
@@ -61,20 +72,30 @@ pub(super) async fn settle(left: Left<'_>) {
         memory.subscriber = None;
         lasting = Duration::ZERO;
     }
+    if let Some(subscriber) = memory.subscriber.as_ref().filter(|_| !lasting.is_zero()) {
+        subscriber.away(lasting, will.as_ref().map(|(_, delay)| *delay));
+    }
     if memory.owes() || will.is_some() {
         if let Ok(permit) = shared.afterlives.clone().try_acquire_owned() {
             let now = Instant::now();
-            let will = will.and_then(|(will, delay)| Some((will, now.checked_add(delay)?)));
+            let will = will.and_then(|(will, delay)| Some((will.into(), now.checked_add(delay)?)));
             let until = now.checked_add(lasting).unwrap_or(now);
-            let afterlife =
-                Afterlife { registration, memory, line, will, until, word: word.clone(), permit };
+            let afterlife = Afterlife {
+                registration,
+                memory,
+                line,
+                will,
+                until,
+                ending: Ending::Listener(word.clone()),
+                permit: Some(permit),
+            };
             tokio::spawn(afterlife.run());
             return;
         }
         tracing::warn!(client = &**registration.client(), "too many sessions wait for answers");
         memory.forgive();
         if let Some((will, _)) = will {
-            offer(&line, will).await;
+            offer(&line, will.into(), place).await;
         }
     }
     line.take();
@@ -95,38 +116,61 @@ fn bequeath(takeover: Takeover, memory: Memory, line: Option<Line>) {
 /// Hands to subscribers here what the node has accepted meanwhile.
 fn publish_accepted(memory: &mut Memory, hub: &Hub) {
     let mut publisher = hub.publisher();
-    for message in memory.take_accepted() {
-        publisher.publish(message);
+    if let Some(subscriber) = &memory.subscriber {
+        publisher.speak_for(subscriber.id());
+    }
+    for published in memory.take_accepted() {
+        publisher.publish_once(published);
     }
 }
 
-async fn offer(line: &Option<Line>, will: Will) {
-    if let Some(Line { source, .. }) = line {
+/// A will that is to be published.
+#[derive(Debug)]
+pub(super) struct Parting {
+    pub(super) record: Offered,
+    pub(super) qos: u8,
+}
+
+impl std::convert::From<Will> for Parting {
+    fn from(will: Will) -> Parting {
         let qos = will.qos();
-        let mut records = vec![will.record(source.id(), source.now())];
+        Parting { record: will.record(SourceId(0), Time::ZERO), qos }
+    }
+}
+
+/// Publishes the will of a session.
+async fn offer(line: &Option<Line>, will: Parting, session: Option<SessionId>) {
+    if let Some(Line { source, .. }) = line {
+        let Parting { record, qos } = will;
+        let mut records = vec![Offered { source: source.id(), read_at: source.now(), ..record }];
         let mut door = Door::new(source.hub());
+        door.publisher().speak_as_will(session);
         let admitted = door.admit(source, From::Outside, &mut records, &mut Plain::new(qos)).await;
         if admitted.is_ok() && !records.is_empty() {
             // An error means that the node is gone.
             let _ = source.offer(records).await;
         }
+        if let Some((session, journal)) = session.zip(source.hub().journal()) {
+            journal.write_soon(&Note::WillOver(session));
+        }
     }
 }
 
 /// A session whose client is away, while something is to be done for it.
-struct Afterlife {
-    registration: Registration,
-    memory: Memory,
-    line: Option<Line>,
-    will: Option<(Will, Instant)>,
+pub(super) struct Afterlife {
+    pub(super) registration: Registration,
+    pub(super) memory: Memory,
+    pub(super) line: Option<Line>,
+    pub(super) will: Option<(Parting, Instant)>,
     /// When the session ends.
-    until: Instant,
-    word: watch::Receiver<Word>,
-    permit: OwnedSemaphorePermit,
+    pub(super) until: Instant,
+    pub(super) ending: Ending,
+    /// None for a session of an earlier process.
+    pub(super) permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Afterlife {
-    async fn run(mut self) {
+    pub(super) async fn run(mut self) {
         // Without its listener a session waits for the client at the others.
         let mut is_removed = false;
         while self.memory.owes() || self.will.is_some() {
@@ -134,7 +178,7 @@ impl Afterlife {
             let Some(Line { source, paused }) = &mut self.line else { break };
             let takeover = tokio::select! {
                 biased;
-                end = over(&mut self.word), if !is_removed => match end {
+                end = self.ending.over(), if !is_removed => match end {
                     End::Stopping => return,
                     _ => { is_removed = true; continue; }
                 },
@@ -159,7 +203,8 @@ impl Afterlife {
                 return self.taken_over(takeover).await;
             }
             if let Some((will, _)) = self.will.take() {
-                offer(&self.line, will).await;
+                let place = self.memory.subscriber.as_ref().map(Subscriber::id);
+                offer(&self.line, will, place).await;
             }
             if Instant::now() >= self.until {
                 break;
@@ -177,7 +222,8 @@ impl Afterlife {
         if takeover.is_clean
             && let Some((will, _)) = self.will
         {
-            offer(&self.line, will).await;
+            let place = self.memory.subscriber.as_ref().map(Subscriber::id);
+            offer(&self.line, will, place).await;
         }
         bequeath(takeover, self.memory, self.line);
     }

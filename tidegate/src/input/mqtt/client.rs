@@ -169,7 +169,7 @@ impl Bringer for Session {
         u8::from(record.token.is_some())
     }
 
-    fn hold(&mut self, _token: Token, _message: Arc<Message>) {}
+    fn hold(&mut self, _token: Token, _published: (Option<u16>, Arc<Message>)) {}
 
     fn accepted(&mut self, token: Token) {
         self.answer(token, Ok(()));

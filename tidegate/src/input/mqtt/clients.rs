@@ -226,6 +226,23 @@ impl Clients {
         }
     }
 
+    /// Keeps the session of a client of an earlier process for so long.
+    pub(super) fn restore_kept(
+        &self,
+        client: Arc<str>,
+        caller: Caller,
+        memory: Memory,
+        lasting: Duration,
+    ) {
+        let Caller { owner, payer, .. } = caller;
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        if let Some(until) = Instant::now().checked_add(lasting) {
+            let age = Age { begun: number, is_resumed: true };
+            let claim = Claim { owner, payer, number, age, sessions: None };
+            self.lock().keep(client, claim, memory, until);
+        }
+    }
+
     /// Keeps a client id for an input that is itself a client, for good; answers with what is known of its
     /// session.
     pub(super) fn reserve(&self, client: &Arc<str>) -> Memory {

@@ -6,6 +6,7 @@ mod farewell;
 mod leaving;
 mod local;
 mod review;
+mod safety;
 
 use std::future::ready;
 use std::io;
@@ -14,6 +15,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tidegate_broker::journal::Note;
 use tidegate_log::SessionOwner;
 use tidegate_types::account::Account;
 use tokio::sync::watch;
@@ -22,6 +24,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use self::arrival::payer;
 use self::leaving::Leaving;
 use self::local::{Wants, others_first, roomy, rung};
+use self::safety::{Gates, safe};
 use super::afterlife::{Left, settle};
 use super::buffer::Buffer;
 use super::clients::{Caller, Estate, Heritage, Line};
@@ -55,6 +58,8 @@ pub(super) async fn run(call: Call) {
         door: Door::new(shared.intake.hub()),
         crowded: None,
         referral: None,
+        gates: Gates::default(),
+        mark: 0,
         room: None,
         account: shared.account_of(&address(peer.ip())),
         quota: Quota::default(),
@@ -99,6 +104,10 @@ struct Connection<'a> {
     crowded: Option<Arc<Seat>>,
     /// Which server the client is to use instead, when it has its answers.
     referral: Option<Arc<str>>,
+    /// Words to the client that wait for the journal of sessions.
+    gates: Gates,
+    /// What must be safe there before any word of this connection.
+    mark: u64,
     /// Held while a large packet is read.
     room: Option<Held>,
     /// Of what the client makes the node hold: its address's until it is known who it is.
@@ -215,6 +224,7 @@ impl Connection<'_> {
         }
         tracing::debug!(%client, %peer, "connected");
         self.resume_subscriptions();
+        self.endure(&client);
         match self.session.opened(line.source.id(), client, &mut self.effects) {
             Ok(()) => self.exchange(line, orders).await.err().unwrap_or(End::Closed),
             Err(end) => end,
@@ -276,7 +286,12 @@ impl Connection<'_> {
                 continue;
             }
             let Wants { blocked, seat, excess } = self.wants(&mut leaving);
-            let may_read = !held && !blocked && matches!(step, Step::Read(_)) && !leaving.is_so();
+            let may_read = !held
+                && !blocked
+                && matches!(step, Step::Read(_))
+                && !leaving.is_so()
+                && !self.holds_much();
+            let (journal, mark) = (self.door.hub().journal().cloned(), self.gates.awaited());
             let crowded = may_read && self.lacks_room(excess);
             let reading = may_read && !crowded;
             pulse.holds_room(self.room.is_some());
@@ -308,7 +323,8 @@ impl Connection<'_> {
                     Some(_) => {}
                     None => pulse.check(deadline, self.shared.room.is_awaited())?,
                 },
-                () = ready(()), if has_more && !blocked => {}
+                () = safe(journal.as_ref(), mark), if mark.is_some() => {}
+                () = ready(()), if has_more && !blocked && mark.is_none() => {}
             }
         }
     }
@@ -327,12 +343,21 @@ impl Connection<'_> {
             others_first().await;
         }
         self.sift();
+        if let Some(journal) = self.door.hub().journal()
+            && !(self.effects.records.is_empty() && self.effects.again.is_empty())
+        {
+            journal.clone().ready().await;
+        }
+        self.publish_again();
         self.admit(source).await?;
         if !self.effects.records.is_empty() {
             let records = &mut self.effects.records;
             source.offer_all(records).await.map_err(|_| End::Stopping)?;
         }
         if !self.effects.releases.is_empty() {
+            if let Some(subscriber) = self.session.subscriber() {
+                subscriber.write(&Note::Released(subscriber.id(), self.effects.releases.clone()));
+            }
             let releases = &mut self.effects.releases;
             source.release(releases).await.map_err(|_| End::Stopping)?;
         }
@@ -367,22 +392,6 @@ impl Connection<'_> {
 
     async fn fill(&mut self) -> Result<(), End> {
         heard(self.buffer.fill(&mut self.stream).await)
-    }
-
-    /// Writes what the socket takes now.
-    fn flush(&mut self) -> Result<(), End> {
-        let out = &mut self.effects.out;
-        while !out.is_empty() || self.stream.has_to_write() {
-            match self.stream.try_write(out) {
-                Ok(written) => drop(out.drain(..written)),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(failed(error)),
-            }
-        }
-        if out.capacity() > KEPT {
-            *out = Vec::new();
-        }
-        Ok(())
     }
 }
 

@@ -70,7 +70,7 @@ impl Shared {
     fn on(&self, options: &MqttOptions) -> Shared {
         let options = MqttOptions { clients: self.options.clients.clone(), ..options.clone() };
         Shared {
-            limits: limits(&options),
+            limits: limits(&options, self.limits.keeps_subscriptions),
             options,
             intake: self.intake.clone(),
             room: self.room.clone(),
@@ -199,7 +199,8 @@ impl MqttListener {
         let MqttListener { listeners, options, control, mut orders } = self;
         let places = Places::new(whole(options.connections_max), false);
         let door = options.clients.door(options.connections_max);
-        let limits = limits(&options);
+        let keeps_subscriptions = intake.hub().journal().is_some();
+        let limits = limits(&options, keeps_subscriptions);
         let patience = options.stop_grace + STOP_MARGIN;
         let afterlives = Arc::new(Semaphore::new(options.sessions_max));
         let mut shared = Arc::new(Shared {
@@ -268,7 +269,7 @@ fn whole(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-fn limits(options: &MqttOptions) -> Limits {
+fn limits(options: &MqttOptions, keeps_subscriptions: bool) -> Limits {
     Limits {
         max_packet_size: options.max_packet_size,
         receive_maximum: options.receive_maximum,
@@ -276,6 +277,7 @@ fn limits(options: &MqttOptions) -> Limits {
         session_expiry_max: u32::try_from(options.session_expiry_max.as_secs()).unwrap_or(u32::MAX),
         keepalive_max: u16::try_from(options.keepalive_max.as_secs()).unwrap_or(u16::MAX),
         refused: options.refused,
+        keeps_subscriptions,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::MutexGuard;
 use std::time::Duration;
 
-use tidegate_broker::{Drops, Outbox};
+use tidegate_broker::{DeliveryNews, Drops, Outbox};
 pub use tidegate_mqtt::session::*;
 use tidegate_types::account::Refusal;
 use tidegate_types::units::Time;
@@ -38,6 +38,14 @@ impl SessionSubscriber for Place {
 
     fn delivered(&self, count: usize, drops: Drops, times: &[(u32, Duration)]) {
         Place::delivered(self, count, drops, times);
+    }
+
+    fn note(&self, news: DeliveryNews) {
+        Place::note(self, news);
+    }
+
+    fn is_idle(&self) -> bool {
+        Place::is_idle(self)
     }
 }
 

@@ -29,6 +29,27 @@ pub(super) async fn over(word: &mut watch::Receiver<Word>) -> End {
     over.ok().and_then(|word| word.over.clone()).unwrap_or(End::Stopping)
 }
 
+/// What ends the wait of a session whose client is away.
+pub(super) enum Ending {
+    /// The end of the listener that it came by.
+    Listener(watch::Receiver<Word>),
+    /// That of the node.
+    Node(watch::Receiver<bool>),
+}
+
+impl Ending {
+    /// Waits for it. An error means that whoever runs it is gone.
+    pub(super) async fn over(&mut self) -> End {
+        match self {
+            Ending::Listener(word) => over(word).await,
+            Ending::Node(stop) => {
+                let _ = stop.wait_for(|stop| *stop).await;
+                End::Stopping
+            }
+        }
+    }
+}
+
 /// What one connection hears from outside while it is served.
 #[derive(Default)]
 pub(super) struct Orders {

@@ -6,6 +6,7 @@ use std::sync::{
     Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
 
+use tidegate_broker::journal::Note;
 use tidegate_broker::{
     Message, Outbox, OutboxLimits, RetainOutcome, Retained, Scopes, SubscribeOptions, Subscription,
     Subscriptions, footprint,
@@ -21,6 +22,7 @@ use super::operate::Operate;
 use super::placement::Placement;
 use super::publisher::Publisher;
 use super::seat::{Seat, Subscriber};
+use crate::node::journal::Journal;
 
 /// Subscriptions of one session.
 const SUBSCRIPTIONS_MAX: usize = 10_000;
@@ -98,6 +100,7 @@ struct Inner {
     account: Account,
     /// How many subscriptions there are, by user.
     subscriptions: Account,
+    journal: OnceLock<Arc<Journal>>,
 }
 
 /// A broker. Cheap to clone; all clones are the same.
@@ -126,6 +129,7 @@ impl Hub {
             counts: BrokerCounts::default(),
             meters: Meters::default(),
             group: OnceLock::new(),
+            journal: OnceLock::new(),
         }))
     }
 
@@ -235,8 +239,11 @@ impl Hub {
             }
             subscriber.seat.holds().grow(footprint(&subscription))?;
         }
+        let note = subscriber.seat.is_noted();
+        let note = note.then(|| Note::Subscribed(id, subscription.text().into(), options));
         table.subscriptions.subscribe(id, subscription, options);
         drop(table);
+        note.iter().for_each(|note| subscriber.write(note));
         if let Some(filter) = filter.filter(|_| wants_retained(is_new)) {
             subscriber.seat.outbox().pending().ask(filter, options.qos, options.id);
             subscriber.seat.ring();
@@ -248,7 +255,8 @@ impl Hub {
     /// True where there is more to read.
     pub(super) fn refill(&self, now: Time, outbox: &mut Outbox) -> bool {
         // In this order everywhere. What is published meanwhile waits for the outbox, and so comes behind.
-        outbox.has_appetite() && outbox.refill(now, &mut self.retained(), REFILL_STEPS)
+        let is_ready = self.journal().is_none_or(|journal| journal.is_loaded());
+        is_ready && outbox.has_appetite() && outbox.refill(now, &mut self.retained(), REFILL_STEPS)
     }
 
     /// Ends a subscription; false where there was none.
@@ -256,6 +264,9 @@ impl Hub {
         let is_ended = self.change().subscriptions.unsubscribe(subscriber.id(), subscription);
         if is_ended {
             subscriber.seat.forgets(subscription);
+            if subscriber.seat.is_noted() {
+                subscriber.write(&Note::Unsubscribed(subscriber.id(), subscription.text().into()));
+            }
         }
         is_ended
     }
@@ -276,17 +287,22 @@ impl Hub {
         for subscription in &over {
             table.subscriptions.unsubscribe(id, subscription);
             subscriber.seat.forgets(subscription);
+            if subscriber.seat.is_noted() {
+                subscriber.write(&Note::Unsubscribed(id, subscription.text().into()));
+            }
         }
         drop(table);
         subscriber.seat.outbox().forbid(|delivery| may_get(&delivery.message));
         over.len()
     }
 
-    /// Keeps a message for later subscribers, or ends what is kept of its topic.
-    pub(super) fn retain(&self, message: &Arc<Message>) {
-        if self.retained().keep(message) == RetainOutcome::Full {
+    /// Keeps a message for later subscribers, or ends what is kept of its topic; whether it is kept.
+    pub(super) fn retain(&self, message: &Arc<Message>) -> bool {
+        let outcome = self.retained().keep(message);
+        if outcome == RetainOutcome::Full {
             self.0.counts.unretained();
         }
+        outcome == RetainOutcome::Stored
     }
 
     pub(super) fn remove(&self, session: SessionId) {
@@ -347,5 +363,6 @@ impl Hub {
     }
 }
 
+mod journal;
 #[cfg(test)]
 mod tests;

@@ -16,6 +16,7 @@ use tidegate_types::units::Time;
 
 use super::gate::Busy;
 use super::hub::Hub;
+use super::keeping::{Sender, is_kept};
 use super::meter::Placed;
 use super::operate::Operate;
 use super::seat::Seat;
@@ -32,9 +33,9 @@ const NO_CLASS: (ClassId, Duration) = (ClassId(0), Duration::from_secs(1));
 /// One source of messages.
 #[derive(Debug)]
 pub struct Publisher {
-    hub: Hub,
+    pub(super) hub: Hub,
     /// The session that it speaks for, if that has subscribed.
-    session: Option<SessionId>,
+    pub(super) session: Option<SessionId>,
     generation: u64,
     ways: HashMap<Bytes, Arc<Way>>,
     last: Option<(Bytes, Arc<Way>)>,
@@ -50,6 +51,10 @@ pub struct Publisher {
     crowded: Option<Arc<Seat>>,
     /// What it publishes of a unit goes to the unit's other nodes: this one owns it.
     is_owner: bool,
+    /// What the journal is to know of who publishes next.
+    pub(super) sender: Sender,
+    /// The mark of what the journal got last that somebody waits for.
+    pub(super) mark: u64,
 }
 
 impl Publisher {
@@ -67,6 +72,8 @@ impl Publisher {
             run: Vec::new(),
             crowded: None,
             is_owner: false,
+            sender: Sender::default(),
+            mark: 0,
         }
     }
 
@@ -270,9 +277,15 @@ impl Publisher {
 
     fn hand_out(&mut self, way: &Way) {
         let run = std::mem::take(&mut self.run);
-        for message in run.iter().filter(|message| message.retain) {
-            self.hub.retain(message);
-        }
+        let mut waiters = match self.hub.journal() {
+            Some(_) => vec![Vec::new(); run.len()],
+            None => {
+                for message in run.iter().filter(|message| message.retain) {
+                    self.hub.retain(message);
+                }
+                Vec::new()
+            }
+        };
         if !way.is_empty() {
             self.hub.counts().published(run.len());
         }
@@ -291,16 +304,35 @@ impl Publisher {
         let mut charge = MessageReservation::default();
         let bytes = run.iter().map(|message| message.footprint()).sum();
         for (seat, target) in &way.all {
+            if seat.is_durable() && target.qos > 0 {
+                for (message, waiters) in run.iter().zip(&mut waiters) {
+                    if message.qos > 0 {
+                        waiters.push((seat, target));
+                    }
+                }
+                if run.iter().all(|message| message.qos > 0) {
+                    continue;
+                }
+            }
             self.hand(seat, target, (&run, bytes), &mut charge);
         }
         for members in &way.groups {
-            for message in &run {
+            for (place, message) in run.iter().enumerate() {
                 self.turn = self.turn.wrapping_add(1);
                 if let Some((seat, target)) = chosen(members, self.turn) {
+                    if is_kept(seat, target, message)
+                        && let Some(waiters) = waiters.get_mut(place)
+                    {
+                        waiters.push((seat, target));
+                        continue;
+                    }
                     let one = (std::slice::from_ref(message), message.footprint());
                     self.hand(seat, target, one, &mut MessageReservation::default());
                 }
             }
+        }
+        if let Some(journal) = self.hub.journal().cloned() {
+            self.keep(&journal, &run, waiters);
         }
         self.run = run;
         self.run.clear();
@@ -320,13 +352,14 @@ impl Publisher {
             // All at once, if they fit: else each is looked at by itself.
             *charge = MessageReservation::of(run, self.held.account()).unwrap_or_default();
         }
-        for message in run {
+        for message in run.iter().filter(|message| !is_kept(seat, target, message)) {
             is_news |= outbox.push(SubscriberMessage {
                 message: message.clone(),
                 qos: message.qos.min(target.qos),
                 retain: message.retain && target.retain_as_published,
                 ids: target.ids.clone(),
                 charge: charge.clone(),
+                number: 0,
             });
         }
         let drops = outbox.take_drops();

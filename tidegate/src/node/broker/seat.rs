@@ -1,13 +1,13 @@
 //! A subscriber's place: its outbox, and the bell that tells its connection of new messages.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tidegate_broker::journal::Note;
 use tidegate_broker::{Drops, Outbox, OutboxLimits, Subscription, footprint};
 use tidegate_node::io::SessionId;
 use tidegate_types::account::{Kind, Refusal, Reservation};
-use tidegate_types::units::Time;
 use tokio::sync::Notify;
 
 use super::hub::{Hub, Payer, SubscribeError};
@@ -68,6 +68,14 @@ pub struct Seat {
     /// A publisher waits for room.
     is_awaited: AtomicBool,
     room: Notify,
+    /// The journal knows the session.
+    pub(super) is_noted: AtomicBool,
+    /// Messages of QoS 1 and 2 for it go to the journal.
+    pub(super) is_durable: AtomicBool,
+    /// QoS 2 deliveries of an earlier process are to be put back.
+    pub(super) has_flights: AtomicBool,
+    /// What was written of it last must be safe before the next word to its client.
+    pub(super) mark: AtomicU64,
 }
 
 impl Seat {
@@ -84,7 +92,41 @@ impl Seat {
             is_blocked: AtomicBool::new(false),
             is_awaited: AtomicBool::new(false),
             room: Notify::new(),
+            is_noted: AtomicBool::new(false),
+            is_durable: AtomicBool::new(false),
+            has_flights: AtomicBool::new(false),
+            mark: AtomicU64::new(0),
         }
+    }
+
+    /// That of a session of an earlier process.
+    pub(super) fn restored(
+        id: SessionId,
+        bounds: OutboxLimits,
+        payer: &Payer,
+        is_durable: bool,
+    ) -> Self {
+        let seat = Seat::new(id, bounds, payer);
+        seat.is_noted.store(true, Ordering::Relaxed);
+        seat.is_durable.store(is_durable, Ordering::Relaxed);
+        seat.has_flights.store(true, Ordering::Relaxed);
+        seat
+    }
+
+    /// Whether the journal knows the session.
+    pub(super) fn is_noted(&self) -> bool {
+        self.is_noted.load(Ordering::Relaxed)
+    }
+
+    /// Whether messages of QoS 1 and 2 for it go to the journal.
+    #[inline]
+    pub(super) fn is_durable(&self) -> bool {
+        self.is_durable.load(Ordering::Relaxed)
+    }
+
+    /// The mark that must be safe before the next word to its client.
+    pub fn mark(&self) -> u64 {
+        self.mark.load(Ordering::Relaxed)
     }
 
     pub(super) fn id(&self) -> SessionId {
@@ -172,9 +214,9 @@ impl Subscriber {
         &self.hub
     }
 
-    /// Puts some of what is retained and was asked for into the outbox. True where there is more to read.
-    pub fn refill(&self, now: Time, outbox: &mut Outbox) -> bool {
-        self.hub.refill(now, outbox)
+    /// Whether it has subscribed to nothing.
+    pub fn is_idle(&self) -> bool {
+        self.seat.holds().bytes == 0
     }
 
     /// Its connection is there, and pays for a part of what it holds.
@@ -193,7 +235,13 @@ impl Subscriber {
 
     /// Its connection ended.
     pub fn disconnect(&self) {
-        self.seat.outbox().disconnect();
+        let mut outbox = self.seat.outbox();
+        outbox.disconnect();
+        let news = outbox.take_news();
+        drop(outbox);
+        if !news.is_empty() {
+            self.note(news);
+        }
         self.taken();
     }
 
@@ -216,6 +264,12 @@ impl Subscriber {
 impl Drop for Subscriber {
     fn drop(&mut self) {
         self.hub.remove(self.seat.id);
+        if let Some(journal) = self.hub.journal().filter(|_| self.seat.is_noted()) {
+            let mut pen = journal.pen();
+            if !pen.is_frozen() {
+                pen.write(&Note::Over(self.seat.id));
+            }
+        }
         // Publishers may remember the seat until they look at the table again.
         self.seat.outbox().close();
         self.taken();

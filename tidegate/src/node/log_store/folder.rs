@@ -16,6 +16,8 @@ use crate::support::disk::{Disk, How, Real};
 
 /// How segments are called: their number and this.
 const SUFFIX: &str = ".segment";
+/// The folder of the journal of sessions.
+pub(crate) const SESSIONS: &str = "sessions";
 /// The file that keeps a little of the disk back.
 const RESERVE: &str = "reserve";
 
@@ -209,14 +211,14 @@ pub(crate) fn segment_path(directory: &Path, segment: SegmentId) -> PathBuf {
 }
 
 /// The number of the segment that has a file of this name.
-pub(super) fn number_of(name: &str) -> Option<SegmentId> {
+pub(crate) fn number_of(name: &str) -> Option<SegmentId> {
     let number = SegmentId(name.strip_suffix(SUFFIX)?.parse().ok()?);
     (segment_name(number) == name).then_some(number)
 }
 
 /// Whether something of this name belongs to a log, beside segments.
 pub(super) fn is_ours(name: &str) -> bool {
-    [LOCK, RESERVE, QUARANTINE].contains(&name)
+    [LOCK, RESERVE, QUARANTINE, SESSIONS].contains(&name)
 }
 
 const RANDOM: &str = "/dev/urandom";

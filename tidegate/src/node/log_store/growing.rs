@@ -13,7 +13,7 @@ static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 /// A segment's file. Behind its bytes stand zeros that are already on disk: a sync that changes neither the
 /// file's length nor its blocks has only the bytes themselves to make safe.
 #[derive(Debug)]
-pub(super) struct Growing {
+pub(crate) struct Growing {
     file: Box<dyn DiskFile>,
     /// Where the next bytes go.
     end: u64,
@@ -26,7 +26,7 @@ impl Growing {
     ///
     /// # Errors
     /// What the system says; there is a file of this name, for one.
-    pub(super) fn create(disk: &dyn Disk, path: &Path) -> io::Result<Growing> {
+    pub(crate) fn create(disk: &dyn Disk, path: &Path) -> io::Result<Growing> {
         let file = disk.open(path, How::New)?;
         Ok(Growing { file, end: 0, length: 0 })
     }
@@ -35,7 +35,7 @@ impl Growing {
     ///
     /// # Errors
     /// What the system says: then nobody knows what of the bytes is there.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_at(bytes, self.end)?;
         self.end += bytes.len() as u64;
         if self.end > self.length {
@@ -49,7 +49,7 @@ impl Growing {
     }
 
     /// Bytes that were written.
-    pub(super) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
@@ -57,13 +57,13 @@ impl Growing {
     ///
     /// # Errors
     /// What the system says: then nobody knows what is safe.
-    pub(super) fn sync(&self) -> io::Result<()> {
+    pub(crate) fn sync(&self) -> io::Result<()> {
         self.file.sync()
     }
 
     /// Gives back the room that is left. Where that fails it stays: zeros behind the last entry are no
     /// damage.
-    pub(super) fn cut(&mut self) {
+    pub(crate) fn cut(&mut self) {
         if self.file.set_length(self.end).is_ok() {
             self.length = self.end;
         }

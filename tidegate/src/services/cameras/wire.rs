@@ -1,14 +1,21 @@
 //! What cameras, nodes and applications say, as protocol buffers: `tidegate/proto/frames.proto`, package
-//! `tidegate.frames.v1`. Written by hand (docs/decisions/0033); a test holds its bytes.
+//! `tidegate.frames.v1`. The messages are made from that file (docs/decisions/0113); a test holds their bytes.
 
-mod asks;
+#[allow(unreachable_pub, reason = "generated code makes all of its modules public")]
+mod proto;
 
-use bytes::Bytes;
-use tidegate_frames::{InfeasiblePolicy, Rung};
+use std::time::Duration;
 
-pub use self::asks::{
-    CameraInfoReply, CameraInfoRequest, ConnectReply, ConnectRequest, EndedMessage, FlowMessage,
-    NewsKind, NewsMessage, RegisterReply, RegisterRequest, UnregisterReply, UnregisterRequest,
+use tidegate_frames::{FrameTarget, Infeasible, InfeasiblePolicy, Rung};
+
+pub use self::proto::news::News as NewsKind;
+pub use self::proto::subscribe_reply::Reply as ReplyKind;
+pub use self::proto::{
+    CameraInfo, CameraInfoReply, CameraInfoRequest, ConnectReply, ConnectRequest,
+    Ended as EndedMessage, Feasible as FeasibleMessage, Flow as FlowMessage, Frame as FrameMessage,
+    Infeasible as InfeasibleMessage, News as NewsMessage, Policy as PolicyMessage, PublishReply,
+    PublishRequest, RegisterReply, RegisterRequest, Rung as RungMessage, SubscribeReply,
+    SubscribeRequest, Subscribed as SubscribedMessage, UnregisterReply, UnregisterRequest,
     UnsubscribeReply, UnsubscribeRequest,
 };
 
@@ -27,101 +34,6 @@ pub const REGISTER: &str = "/tidegate.frames.v1.Frames/Register";
 /// A camera node goes.
 pub const UNREGISTER: &str = "/tidegate.frames.v1.Frames/Unregister";
 
-/// A frame that a camera took.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct PublishRequest {
-    /// Whose.
-    #[prost(string, tag = "1")]
-    pub camera: String,
-    /// The JPEG.
-    #[prost(bytes = "bytes", tag = "2")]
-    pub jpeg: Bytes,
-    /// When it was taken, by the camera's clock; 0: when it came.
-    #[prost(uint64, tag = "3")]
-    pub captured_unix_ns: u64,
-    /// How long it was on its way before, microseconds.
-    #[prost(uint64, tag = "4")]
-    pub age_us: u64,
-}
-
-/// The answer to one.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct PublishReply {
-    /// Whose.
-    #[prost(string, tag = "1")]
-    pub camera: String,
-    /// Its number; 0 where it was not taken.
-    #[prost(uint64, tag = "2")]
-    pub frame: u64,
-    /// Why it was not.
-    #[prost(string, tag = "3")]
-    pub error: String,
-}
-
-/// What is known of a camera.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct CameraInfo {
-    /// Its name.
-    #[prost(string, tag = "1")]
-    pub name: String,
-    /// Name of its node.
-    #[prost(string, tag = "2")]
-    pub node: String,
-    /// Whether that is there.
-    #[prost(bool, tag = "3")]
-    pub is_online: bool,
-    /// Of its newest frame, pixels; 0 before the first.
-    #[prost(uint32, tag = "4")]
-    pub width: u32,
-    /// The same.
-    #[prost(uint32, tag = "5")]
-    pub height: u32,
-    /// Of late.
-    #[prost(double, tag = "6")]
-    pub frames_per_second: f64,
-    /// When its newest frame was taken; 0: none.
-    #[prost(uint64, tag = "7")]
-    pub newest_unix_ns: u64,
-    /// Oldest frame that can be replayed; 0: none.
-    #[prost(uint64, tag = "8")]
-    pub oldest_unix_ns: u64,
-    /// Its ladder.
-    #[prost(message, repeated, tag = "9")]
-    pub ladder: Vec<RungMessage>,
-    /// Whether that was not calibrated for this camera.
-    #[prost(bool, tag = "10")]
-    pub ladder_is_generic: bool,
-    /// Names that may subscribe; all where it is empty.
-    #[prost(string, repeated, tag = "11")]
-    pub subscribers: Vec<String>,
-}
-
-/// `Rung`.
-#[derive(Clone, Copy, PartialEq, prost::Message)]
-pub struct RungMessage {
-    /// Width and height, in eighths.
-    #[prost(uint32, tag = "1")]
-    pub eighths: u32,
-    /// Of the JPEG.
-    #[prost(uint32, tag = "2")]
-    pub quality: u32,
-    /// Without chroma.
-    #[prost(bool, tag = "3")]
-    pub is_gray: bool,
-    /// Mean of a frame.
-    #[prost(double, tag = "4")]
-    pub bytes: f64,
-    /// 0 to 1.
-    #[prost(double, tag = "5")]
-    pub accuracy: f64,
-    /// Lower end of its interval.
-    #[prost(double, tag = "6")]
-    pub accuracy_low: f64,
-    /// Processor time, microseconds.
-    #[prost(uint64, tag = "7")]
-    pub cost_us: u64,
-}
-
 impl From<&Rung> for RungMessage {
     fn from(rung: &Rung) -> Self {
         RungMessage {
@@ -136,18 +48,6 @@ impl From<&Rung> for RungMessage {
     }
 }
 
-/// `InfeasiblePolicy`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
-#[repr(i32)]
-pub enum PolicyMessage {
-    /// What fits goes.
-    Degrade = 0,
-    /// What was asked for goes, late.
-    Floor = 1,
-    /// Nothing goes.
-    Skip = 2,
-}
-
 impl From<PolicyMessage> for InfeasiblePolicy {
     fn from(policy: PolicyMessage) -> Self {
         match policy {
@@ -158,144 +58,55 @@ impl From<PolicyMessage> for InfeasiblePolicy {
     }
 }
 
-/// What a subscriber wants.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct SubscribeRequest {
-    /// Of which camera.
-    #[prost(string, tag = "1")]
-    pub camera: String,
-    /// Of stored frames: from here.
-    #[prost(uint64, optional, tag = "2")]
-    pub start_unix_ns: Option<u64>,
-    /// To there.
-    #[prost(uint64, optional, tag = "3")]
-    pub stop_unix_ns: Option<u64>,
-    /// From capture to arrival.
-    #[prost(uint32, tag = "4")]
-    pub latency_ms: u32,
-    /// 0 to 1.
-    #[prost(double, tag = "5")]
-    pub accuracy: f64,
-    /// Where both cannot be kept.
-    #[prost(enumeration = "PolicyMessage", tag = "6")]
-    pub policy: i32,
-}
-
-/// What a subscriber hears.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct SubscribeReply {
-    /// One of these.
-    #[prost(oneof = "ReplyKind", tags = "1, 2, 3, 4")]
-    pub reply: Option<ReplyKind>,
-}
-
-/// `SubscribeReply.reply`.
-#[derive(Clone, PartialEq, prost::Oneof)]
-pub enum ReplyKind {
-    /// The first one.
-    #[prost(message, tag = "1")]
-    Subscribed(SubscribedMessage),
-    /// A frame.
-    #[prost(message, tag = "2")]
-    Frame(FrameMessage),
-    /// Both bounds cannot be kept.
-    #[prost(message, tag = "3")]
-    Infeasible(InfeasibleMessage),
-    /// They can again.
-    #[prost(message, tag = "4")]
-    Feasible(FeasibleMessage),
-}
-
 impl From<ReplyKind> for SubscribeReply {
     fn from(reply: ReplyKind) -> Self {
         SubscribeReply { reply: Some(reply) }
     }
 }
 
-/// `Subscribed`.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct SubscribedMessage {
-    /// For `Unsubscribe`.
-    #[prost(uint64, tag = "1")]
-    pub id: u64,
+impl From<Infeasible> for NewsKind {
+    fn from(news: Infeasible) -> Self {
+        match news {
+            Infeasible::Began { accuracy, latency } => {
+                let latency_ms = u32::try_from(latency.as_millis()).unwrap_or(u32::MAX);
+                NewsKind::Infeasible(InfeasibleMessage { accuracy, latency_ms })
+            }
+            Infeasible::Over => NewsKind::Feasible(FeasibleMessage {}),
+        }
+    }
 }
 
-/// `Frame`: as it travels between nodes, in pieces, and to subscribers.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct FrameMessage {
-    /// Whose.
-    #[prost(string, tag = "1")]
-    pub camera: String,
-    /// Its number.
-    #[prost(uint64, tag = "2")]
-    pub frame: u64,
-    /// When it was taken, by the camera's clock.
-    #[prost(uint64, tag = "3")]
-    pub captured_unix_ns: u64,
-    /// From capture until it left its camera's node, microseconds.
-    #[prost(uint64, tag = "4")]
-    pub age_us: u64,
-    /// Pixels.
-    #[prost(uint32, tag = "5")]
-    pub width: u32,
-    /// Pixels.
-    #[prost(uint32, tag = "6")]
-    pub height: u32,
-    /// Pixels of what the camera took.
-    #[prost(uint32, tag = "7")]
-    pub source_width: u32,
-    /// The same.
-    #[prost(uint32, tag = "8")]
-    pub source_height: u32,
-    /// Width and height, in eighths of the source's.
-    #[prost(uint32, tag = "9")]
-    pub eighths: u32,
-    /// Of the JPEG; 0: it is the source itself.
-    #[prost(uint32, tag = "10")]
-    pub quality: u32,
-    /// Without chroma.
-    #[prost(bool, tag = "11")]
-    pub is_gray: bool,
-    /// 0 to 1, by its ladder.
-    #[prost(double, tag = "12")]
-    pub accuracy: f64,
-    /// Lower end of its interval.
-    #[prost(double, tag = "13")]
-    pub accuracy_low: f64,
-    /// The JPEG.
-    #[prost(bytes = "bytes", tag = "14")]
-    pub jpeg: Bytes,
-    /// Frames that this subscriber was too slow for, since the last one.
-    #[prost(uint64, tag = "15")]
-    pub skipped: u64,
-    /// When it left its camera's node, by a clock of that node alone, microseconds; 0: not told.
-    #[prost(uint64, tag = "16")]
-    pub left_us: u64,
-    /// The shortest time on the way from there, as far as that node knows, microseconds.
-    #[prost(uint64, tag = "17")]
-    pub way_us: u64,
-    /// It came after its bound, and goes on for it was asked for so (`InfeasiblePolicy::Floor`).
-    #[prost(bool, tag = "18")]
-    pub is_late: bool,
-}
+impl FlowMessage {
+    /// A flow's number: nobody but its camera's node can guess it, so nobody else can send frames in it.
+    pub fn new_number() -> u64 {
+        use std::hash::{BuildHasher, Hasher, RandomState};
+        RandomState::new().build_hasher().finish()
+    }
 
-/// `Infeasible`.
-#[derive(Clone, Copy, PartialEq, prost::Message)]
-pub struct InfeasibleMessage {
-    /// What would fit within the latency.
-    #[prost(double, tag = "1")]
-    pub accuracy: f64,
-    /// In what time the accuracy would.
-    #[prost(uint32, tag = "2")]
-    pub latency_ms: u32,
-}
+    /// Its bounds.
+    pub fn target(&self) -> FrameTarget {
+        FrameTarget {
+            latency: Duration::from_millis(self.latency_ms.into()),
+            accuracy: if self.accuracy.is_finite() { self.accuracy.clamp(0.0, 1.0) } else { 0.0 },
+            policy: self.policy().into(),
+        }
+    }
 
-/// `Feasible`.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct FeasibleMessage {}
+    /// Whether it is of stored frames.
+    pub fn is_replay(&self) -> bool {
+        self.start_unix_ns.is_some() || self.stop_unix_ns.is_some()
+    }
+
+    /// Whether both are of the same frames, encoded alike.
+    pub fn is_like(&self, other: &FlowMessage) -> bool {
+        let of_other = FlowMessage { flow: other.flow, ..self.clone() };
+        of_other == *other
+    }
+}
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use prost::Message;
 
     use super::*;

@@ -1,21 +1,25 @@
 //! What nodes, orchestrators and people say, as protocol buffers: `tidegate/proto/fleet.proto`, package
-//! `tidegate.fleet.v1`. Written by hand, for it is short; a test holds its bytes.
+//! `tidegate.fleet.v1`. The messages are made from that file (docs/decisions/0113); a test holds their bytes.
 
-mod asks;
+mod proto;
 
 use std::time::Duration;
 
 use tidegate_fleet::{
-    Amount, CarriedGrant, Directive, Fence, FencingToken, Grant, Heartbeat, NodeId, ReachablePeer,
-    StandingPermits, Tuple,
+    Amount, CarriedGrant, Directive, Fence, FencingToken, FleetDigest, Grant, GrantDecision,
+    Heartbeat, NodeId, ReachablePeer, StandingPermits, Tuple,
 };
 use tidegate_types::class::ClassId;
+use tidegate_types::units::Time;
 
 use crate::config::fleet::STANDING_MAX;
 
-pub use self::asks::{
-    ApartMessage, DigestMessage, DigestRequest, GivenMessage, LenderMessage, LendersReply,
-    LendersRequest,
+pub use self::proto::{
+    Apart as ApartMessage, Beat as BeatMessage, DescribeRequest, Description,
+    Digest as DigestMessage, DigestRequest, Directive as DirectiveMessage, DrainReply,
+    DrainRequest, Fence as FenceMessage, Given as GivenMessage, Grant as GrantMessage,
+    Lender as LenderMessage, LendersReply, LendersRequest, Member as MemberMessage,
+    Peers as PeersMessage, Reach as ReachMessage, Standing as StandingMessage,
 };
 
 /// A node's stream: beats there, directives back.
@@ -41,216 +45,6 @@ pub const LEADER_KEY: &str = "tidegate-leader";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} is missing or out of range")]
 pub struct WireError(&'static str);
-
-/// `Fence`.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct FenceMessage {
-    /// Of the leader's election.
-    #[prost(uint64, tag = "1")]
-    pub revision: u64,
-    /// Of the leader's directives.
-    #[prost(uint64, tag = "2")]
-    pub round: u64,
-}
-
-/// `Grant`, with what its provider carries of it.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct GrantMessage {
-    /// First part of its token.
-    #[prost(uint64, tag = "1")]
-    pub revision: u64,
-    /// Second part of its token.
-    #[prost(uint64, tag = "2")]
-    pub id: u64,
-    /// Number of the node whose uplink is lent.
-    #[prost(fixed64, tag = "3")]
-    pub provider: u64,
-    /// Number of the node whose records go by it.
-    #[prost(fixed64, tag = "4")]
-    pub receiver: u64,
-    /// Class, 0 the most urgent.
-    #[prost(uint32, tag = "5")]
-    pub class: u32,
-    /// Bytes/s.
-    #[prost(uint64, tag = "6")]
-    pub amount: u64,
-    /// Bytes/s that its provider carries.
-    #[prost(uint64, tag = "7")]
-    pub carried: u64,
-}
-
-/// `ReachablePeer`.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct ReachMessage {
-    /// Number of the peer.
-    #[prost(fixed64, tag = "1")]
-    pub node: u64,
-    /// How far it is.
-    #[prost(uint32, tag = "2")]
-    pub distance: u32,
-}
-
-/// `Peers`: absent and empty are different things.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct PeersMessage {
-    /// All peers that the node reaches.
-    #[prost(message, repeated, tag = "1")]
-    pub peers: Vec<ReachMessage>,
-}
-
-/// `Heartbeat`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct BeatMessage {
-    /// Number of the node.
-    #[prost(fixed64, tag = "1")]
-    pub node: u64,
-    /// New whenever its process is new.
-    #[prost(fixed64, tag = "2")]
-    pub incarnation: u64,
-    /// From 1.
-    #[prost(uint64, tag = "3")]
-    pub number: u64,
-    /// The newest directive that it obeyed.
-    #[prost(message, optional, tag = "4")]
-    pub heard: Option<FenceMessage>,
-    /// Bytes/s of its uplink.
-    #[prost(uint64, tag = "5")]
-    pub capacity: u64,
-    /// Bytes/s that each class wants, most urgent first.
-    #[prost(uint64, repeated, tag = "6")]
-    pub demand: Vec<u64>,
-    /// Bytes/s that its own records use.
-    #[prost(uint64, tag = "7")]
-    pub output: u64,
-    /// The peers that it reaches, where they are told.
-    #[prost(message, optional, tag = "8")]
-    pub peers: Option<PeersMessage>,
-    /// What it holds.
-    #[prost(message, repeated, tag = "9")]
-    pub held: Vec<GrantMessage>,
-}
-
-/// `Directive`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct DirectiveMessage {
-    /// Number of the node.
-    #[prost(fixed64, tag = "1")]
-    pub node: u64,
-    /// To which life of it.
-    #[prost(fixed64, tag = "2")]
-    pub incarnation: u64,
-    /// Its place among all directives.
-    #[prost(message, optional, tag = "3")]
-    pub fence: Option<FenceMessage>,
-    /// The newest beat that the leader had.
-    #[prost(uint64, tag = "4")]
-    pub beat: u64,
-    /// How long the grants last, milliseconds.
-    #[prost(uint64, tag = "5")]
-    pub lease_ms: u64,
-    /// All grants of the node.
-    #[prost(message, repeated, tag = "6")]
-    pub grants: Vec<GrantMessage>,
-    /// Its standing permits, where they are told.
-    #[prost(message, optional, tag = "7")]
-    pub standing: Option<StandingMessage>,
-}
-
-/// `Standing`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct StandingMessage {
-    /// How long the permits last, milliseconds.
-    #[prost(uint64, tag = "1")]
-    pub lease_ms: u64,
-    /// All permits of the node.
-    #[prost(message, repeated, tag = "2")]
-    pub permits: Vec<GrantMessage>,
-}
-
-/// `DescribeRequest`.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct DescribeRequest {
-    /// Number of the node whose last grants are wanted too; 0: nobody's.
-    #[prost(fixed64, tag = "1")]
-    pub given_to: u64,
-}
-
-/// `Member`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct MemberMessage {
-    /// Its number.
-    #[prost(fixed64, tag = "1")]
-    pub node: u64,
-    /// Its name.
-    #[prost(string, tag = "2")]
-    pub name: String,
-    /// Bytes/s of its uplink.
-    #[prost(uint64, tag = "3")]
-    pub capacity: u64,
-    /// Bytes/s that each class wants.
-    #[prost(uint64, repeated, tag = "4")]
-    pub demand: Vec<u64>,
-    /// Milliseconds since its newest beat.
-    #[prost(uint64, tag = "5")]
-    pub silent_ms: u64,
-    /// Whether it lends nothing.
-    #[prost(bool, tag = "6")]
-    pub is_drained: bool,
-    /// Names of its classes, most urgent first, where it says them.
-    #[prost(string, repeated, tag = "7")]
-    pub classes: Vec<String>,
-}
-
-/// `Description`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct Description {
-    /// Of the leader's election; 0 where it does not lead.
-    #[prost(uint64, tag = "1")]
-    pub revision: u64,
-    /// Decisions so far.
-    #[prost(uint64, tag = "2")]
-    pub decisions: u64,
-    /// Bytes/s that all requests want.
-    #[prost(uint64, tag = "3")]
-    pub wanted: u64,
-    /// Bytes/s granted.
-    #[prost(uint64, tag = "4")]
-    pub granted: u64,
-    /// Every node that it hears.
-    #[prost(message, repeated, tag = "5")]
-    pub members: Vec<MemberMessage>,
-    /// Every grant.
-    #[prost(message, repeated, tag = "6")]
-    pub grants: Vec<GrantMessage>,
-    /// Pairs that are left alone, for they did not help each other: receiver and provider, by turns.
-    #[prost(fixed64, repeated, tag = "7")]
-    pub apart: Vec<u64>,
-    /// The last grants of the node that was asked about, the oldest first.
-    #[prost(message, repeated, tag = "8")]
-    pub given: Vec<GivenMessage>,
-    /// Names of that node's classes, most urgent first, where it said them: it may be gone.
-    #[prost(string, repeated, tag = "9")]
-    pub classes: Vec<String>,
-}
-
-/// `DrainRequest`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct DrainRequest {
-    /// Name of the node.
-    #[prost(string, tag = "1")]
-    pub name: String,
-    /// Whether it is to lend nothing.
-    #[prost(bool, tag = "2")]
-    pub is_drained: bool,
-}
-
-/// `DrainReply`.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct DrainReply {
-    /// Whether the leader hears the node.
-    #[prost(bool, tag = "1")]
-    pub is_known: bool,
-}
 
 impl From<Fence> for FenceMessage {
     fn from(Fence { revision, round }: Fence) -> Self {
@@ -390,6 +184,49 @@ impl TryFrom<DirectiveMessage> for Directive {
     }
 }
 
+impl GivenMessage {
+    /// What a leader remembers of a grant.
+    pub fn new(now: Time, given: &GrantDecision) -> Self {
+        let ago = |at: Time| u64::try_from(now.since(at).as_millis()).unwrap_or(u64::MAX);
+        GivenMessage {
+            grant: Some(GrantMessage::new(&given.grant, given.carried)),
+            capacity: given.receiver.capacity.0,
+            demand: given.receiver.demand.iter().map(|amount| amount.0).collect(),
+            spare: given.spare.0,
+            since_ms: ago(given.since),
+            until_ms: given.until.map(ago),
+        }
+    }
+}
+
+impl DigestMessage {
+    /// What a leader of this revision knows.
+    pub fn new(revision: u64, digest: &FleetDigest) -> Self {
+        let apart = |&(receiver, provider, left): &(NodeId, NodeId, Duration)| ApartMessage {
+            receiver: receiver.0,
+            provider: provider.0,
+            left_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
+        };
+        DigestMessage {
+            revision,
+            drained: digest.drained.iter().map(|node| node.0).collect(),
+            apart: digest.apart.iter().map(apart).collect(),
+        }
+    }
+}
+
+impl From<DigestMessage> for FleetDigest {
+    fn from(message: DigestMessage) -> Self {
+        let apart = |one: &ApartMessage| {
+            (NodeId(one.receiver), NodeId(one.provider), Duration::from_millis(one.left_ms))
+        };
+        FleetDigest {
+            drained: message.drained.into_iter().map(NodeId).collect(),
+            apart: message.apart.iter().map(apart).collect(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use prost::Message;
@@ -478,5 +315,14 @@ mod tests {
         assert_eq!(grant.grant(), Err(WireError("class")));
         let message = DirectiveMessage::default();
         assert_eq!(Directive::try_from(message), Err(WireError("fence")));
+    }
+
+    #[test]
+    fn a_digest_reaches_a_standby() {
+        let apart = vec![(NodeId(1), NodeId(2), Duration::from_millis(1500))];
+        let said = FleetDigest { drained: vec![NodeId(7)], apart };
+        let message = DigestMessage::new(9, &said);
+        let heard = DigestMessage::decode(&*message.encode_to_vec()).unwrap();
+        assert_eq!((heard.revision, FleetDigest::from(heard)), (9, said));
     }
 }

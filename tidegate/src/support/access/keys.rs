@@ -13,8 +13,9 @@ use ring::signature::{
 use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::pki_types::pem::PemObject;
 use serde::Deserialize;
-
-use crate::support::tls::public_key;
+use x509_parser::prelude::FromDer;
+use x509_parser::public_key::PublicKey;
+use x509_parser::x509::SubjectPublicKeyInfo;
 
 /// Longest file or answer.
 pub(super) const LENGTH_MAX: usize = 1 << 20;
@@ -172,21 +173,21 @@ fn of_entry(entry: Entry) -> Option<Key> {
 }
 
 fn of_pem(text: &[u8]) -> Result<Vec<Key>, String> {
-    const RSA: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x01];
-    const EC: &[u8] = &[0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01];
     const P256: &[u8] = &[0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07];
     const ED25519: &[u8] = &[0x2B, 0x65, 0x70];
     let mut keys = Vec::new();
     for found in SubjectPublicKeyInfoDer::pem_slice_iter(text) {
         let der = found.map_err(|error| format!("neither JSON nor PEM: {error}"))?;
-        let key = public_key(&der).map_err(|_| "a public key that is none".to_owned())?;
-        let public = match (key.algorithm, key.curve) {
-            (RSA, _) => {
-                let (n, e) = key.of_rsa().map_err(|_| "a key of RSA that is none".to_owned())?;
-                Some(Public::Rsa(n.to_vec(), e.to_vec()))
+        let none = |_| "a public key that is none".to_owned();
+        let (_, key) = SubjectPublicKeyInfo::from_der(&der).map_err(none)?;
+        let bits = key.subject_public_key.data.to_vec();
+        let curve = key.algorithm.parameters.as_ref().and_then(|curve| curve.as_oid().ok());
+        let public = match key.parsed() {
+            Ok(PublicKey::RSA(key)) => {
+                Some(Public::Rsa(key.modulus.to_vec(), key.exponent.to_vec()))
             }
-            (EC, Some(P256)) => Some(Public::P256(key.bits.to_vec())),
-            (ED25519, _) => Some(Public::Ed25519(key.bits.to_vec())),
+            _ if key.algorithm.algorithm.as_bytes() == ED25519 => Some(Public::Ed25519(bits)),
+            _ if curve.is_some_and(|curve| curve.as_bytes() == P256) => Some(Public::P256(bits)),
             _ => None,
         };
         let public = public.and_then(usable).ok_or(

@@ -1,9 +1,9 @@
 //! What Tidegate asks of a certificate itself: whose it is, what its holder may be, and until when.
 //!
-//! Whether it is genuine is rustls's question. Here only the outer structure is walked (X.509, RFC 5280,
-//! 4.1, in DER), total on any bytes.
+//! Whether it is genuine is rustls's question. Here it is only read (X.509, RFC 5280, 4.1, in DER).
 
-use crate::support::time::days_from_civil;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer;
 
 /// What a certificate says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,52 +46,30 @@ impl Role {
 #[error("not a certificate (X.509 in DER)")]
 pub struct CertificateError;
 
-const SEQUENCE: u8 = 0x30;
-const SET: u8 = 0x31;
-const INTEGER: u8 = 0x02;
-const BIT_STRING: u8 = 0x03;
-const OBJECT_ID: u8 = 0x06;
-const UTC_TIME: u8 = 0x17;
-const GENERALIZED_TIME: u8 = 0x18;
-const VERSION: u8 = 0xA0;
-/// 2.5.4.3, the common name.
-const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
-/// 2.5.4.11, an organizational unit.
-const ORGANIZATIONAL_UNIT: [u8; 3] = [0x55, 0x04, 0x0B];
 /// Units that are roles begin so.
 const UNIT: &str = "tidegate:";
-/// `UTF8String`, `PrintableString` and `IA5String`: text that is UTF-8 as it stands.
-const TEXTS: [u8; 3] = [0x0C, 0x13, 0x16];
-
 impl Certificate {
     /// Reads the DER bytes of a certificate.
     ///
     /// # Errors
     /// They are none.
     pub fn read(der: &[u8]) -> Result<Certificate, CertificateError> {
-        let mut whole = Walk(der);
-        let mut outer = Walk(whole.take(SEQUENCE)?);
-        let mut inner = Walk(outer.take(SEQUENCE)?);
-        if inner.0.first() == Some(&VERSION) {
-            inner.any()?;
-        }
-        // Serial number, algorithm, issuer.
-        for _ in 0..3 {
-            inner.any()?;
-        }
-        let mut validity = Walk(inner.take(SEQUENCE)?);
-        let (valid_from, valid_until) = (time(validity.any()?)?, time(validity.any()?)?);
-        let subject = inner.take(SEQUENCE)?;
+        let (_, read) = X509Certificate::from_der(der).map_err(|_| CertificateError)?;
+        let subject = read.subject();
         // A second common name could be meant for another reader.
-        let common_name = match &texts(subject, COMMON_NAME)?[..] {
-            [only] => only.clone(),
+        let mut names = subject.iter_common_name().map(|name| name.as_str().ok());
+        let common_name = match (names.next(), names.next()) {
+            (Some(only), None) => only.map(str::to_owned),
             _ => None,
         };
-        let units = texts(subject, ORGANIZATIONAL_UNIT)?;
-        let units = units.iter().flatten().filter_map(|unit| unit.strip_prefix(UNIT));
+        let units = subject.iter_organizational_unit().filter_map(|unit| unit.as_str().ok());
+        let units = units.filter_map(|unit| unit.strip_prefix(UNIT));
         let names: Vec<&str> = units.flat_map(|unit| unit.split(',')).collect();
         let is_there = |role: &Role| names.contains(&role.name());
         let roles = Role::ALL.into_iter().filter(is_there).collect();
+        let validity = read.validity();
+        let (valid_from, valid_until) =
+            (validity.not_before.timestamp(), validity.not_after.timestamp());
         Ok(Certificate { common_name, roles, valid_from, valid_until })
     }
 
@@ -102,115 +80,11 @@ impl Certificate {
     }
 }
 
-/// The values of one kind in a distinguished name; `None` for one that is no text.
-fn texts(name: &[u8], kind: [u8; 3]) -> Result<Vec<Option<String>>, CertificateError> {
-    let mut found = Vec::new();
-    let mut sets = Walk(name);
-    while !sets.0.is_empty() {
-        let mut set = Walk(sets.take(SET)?);
-        while !set.0.is_empty() {
-            let mut pair = Walk(set.take(SEQUENCE)?);
-            if pair.take(OBJECT_ID)? == kind {
-                let (tag, text) = pair.any()?;
-                let text = TEXTS.contains(&tag).then(|| String::from_utf8(text.to_vec()).ok());
-                found.push(text.flatten());
-            }
-        }
-    }
-    Ok(found)
-}
-
-/// Seconds since 1970 of `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ`.
-fn time((tag, text): (u8, &[u8])) -> Result<i64, CertificateError> {
-    let text = std::str::from_utf8(text).map_err(|_| CertificateError)?;
-    let digits = text.strip_suffix('Z').ok_or(CertificateError)?;
-    let is_right = digits.bytes().all(|digit| digit.is_ascii_digit());
-    let years = match (tag, digits.len()) {
-        (UTC_TIME, 12) if is_right => 2,
-        (GENERALIZED_TIME, 14) if is_right => 4,
-        _ => return Err(CertificateError),
-    };
-    let number = |from: usize, to: usize| digits[from..to].parse::<i64>().unwrap_or_default();
-    let two = |place: usize| number(years + 2 * place, years + 2 * place + 2);
-    let year = match (years, number(0, years)) {
-        (2, year) if year < 50 => 2000 + year,
-        (2, year) => 1900 + year,
-        (_, year) => year,
-    };
-    let days = days_from_civil(year, two(0), two(1));
-    Ok(((days * 24 + two(2)) * 60 + two(3)) * 60 + two(4))
-}
-
-/// A public key as it stands in PEM files (RFC 5280, 4.1.2.7).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PublicKey<'a> {
-    /// Identifier of its algorithm.
-    pub(crate) algorithm: &'a [u8],
-    /// Identifier of its curve, where it has one.
-    pub(crate) curve: Option<&'a [u8]>,
-    /// The key itself.
-    pub(crate) bits: &'a [u8],
-}
-
-/// Reads the DER bytes of a public key.
-///
-/// # Errors
-/// They are none.
-pub(crate) fn public_key(der: &[u8]) -> Result<PublicKey<'_>, CertificateError> {
-    let mut whole = Walk(Walk(der).take(SEQUENCE)?);
-    let mut kind = Walk(whole.take(SEQUENCE)?);
-    let algorithm = kind.take(OBJECT_ID)?;
-    let curve = kind.take(OBJECT_ID).ok();
-    match whole.take(BIT_STRING)? {
-        [0, bits @ ..] => Ok(PublicKey { algorithm, curve, bits }),
-        _ => Err(CertificateError),
-    }
-}
-
-impl<'a> PublicKey<'a> {
-    /// Modulus and exponent of a key of RSA.
-    ///
-    /// # Errors
-    /// It is none.
-    pub(crate) fn of_rsa(&self) -> Result<(&'a [u8], &'a [u8]), CertificateError> {
-        let mut numbers = Walk(Walk(self.bits).take(SEQUENCE)?);
-        Ok((numbers.take(INTEGER)?, numbers.take(INTEGER)?))
-    }
-}
-
-/// Goes over the elements of DER bytes.
-struct Walk<'a>(&'a [u8]);
-
-impl<'a> Walk<'a> {
-    /// Tag and content of the next element.
-    fn any(&mut self) -> Result<(u8, &'a [u8]), CertificateError> {
-        let [tag, first, rest @ ..] = self.0 else { return Err(CertificateError) };
-        let (length, rest) = match *first {
-            short @ 0..=0x7F => (usize::from(short), rest),
-            long @ 0x81..=0x84 => {
-                let count = usize::from(long & 0x7F);
-                let (bytes, rest) = rest.split_at_checked(count).ok_or(CertificateError)?;
-                (bytes.iter().fold(0, |sum, &byte| sum << 8 | usize::from(byte)), rest)
-            }
-            _ => return Err(CertificateError),
-        };
-        let (content, rest) = rest.split_at_checked(length).ok_or(CertificateError)?;
-        self.0 = rest;
-        Ok((*tag, content))
-    }
-
-    /// Content of the next element, which must have this tag.
-    fn take(&mut self, wanted: u8) -> Result<&'a [u8], CertificateError> {
-        match self.any()? {
-            (tag, content) if tag == wanted => Ok(content),
-            _ => Err(CertificateError),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
+    use rustls::pki_types::CertificateDer;
+    use rustls::pki_types::pem::PemObject;
 
     use super::*;
 
@@ -233,6 +107,32 @@ mod tests {
         // date -u -d 2024-02-29 +%s, and 2051-03-01
         assert_eq!((read.valid_from, read.valid_until), (1_709_164_800, 2561241600));
         assert_eq!(Certificate::read(&made(&[])).unwrap().common_name, None);
+    }
+
+    #[test]
+    fn golden_certificates_say_what_they_said() {
+        let pem = include_str!("golden.pem");
+        let ders = CertificateDer::pem_slice_iter(pem.as_bytes());
+        let read: Vec<Certificate> =
+            ders.map(|der| Certificate::read(&der.unwrap()).unwrap()).collect();
+        let node_and_operator = vec![Role::Node, Role::Operator];
+        let said = [
+            (Some("anlage-\u{fc}7"), vec![]),
+            (Some("plc-7"), vec![]),
+            // Text of 16 bits a character, two names, several values in one part, none.
+            (None, vec![]),
+            (None, vec![]),
+            (Some("edge-1"), node_and_operator),
+            (Some("edge-2"), vec![Role::Client]),
+            (None, vec![]),
+        ];
+        assert_eq!(read.len(), said.len());
+        for (read, (name, roles)) in read.iter().zip(said) {
+            assert_eq!((read.common_name.as_deref(), &read.roles), (name, &roles));
+            assert_eq!(read.valid_from, 1_795_645_924, "2026-11-25T22:32:04Z");
+        }
+        assert_eq!(read[0].valid_until - read[0].valid_from, 3_650 * 86_400);
+        assert_eq!(read[1].valid_until - read[1].valid_from, 20_000 * 86_400, "with four digits");
     }
 
     #[test]

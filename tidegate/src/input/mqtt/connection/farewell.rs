@@ -24,6 +24,14 @@ impl Connection<'_> {
             let _ = timeout(self.shared.options.stop_grace, self.last_answers(source)).await;
         }
         self.session.end(end, &mut self.effects.out);
+        let free = self.free();
+        if let Some(mark) = self.gates.last()
+            && let Some(journal) = self.door.hub().journal()
+            && timeout(CLOSE_WAIT, journal.safe(mark)).await.is_err()
+        {
+            // Better no word than one that is not true after a crash.
+            self.effects.out.truncate(free);
+        }
         let farewell = async {
             self.stream.write_all(&self.effects.out).await?;
             self.stream.shutdown().await

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Connection;
+use super::safety::Gates;
 use crate::input::mqtt::session::{End, SessionStep};
 use crate::input::mqtt::terms::Orders;
 
@@ -73,6 +74,7 @@ impl Connection<'_> {
     /// The client takes nothing any more; what it said before is still to be heard.
     pub(super) fn unheard(&mut self, end: End, leaving: &mut Leaving<'_>) {
         self.effects.out.clear();
+        self.gates = Gates::default();
         leaving.begin(end);
     }
 

@@ -14,10 +14,9 @@ use tidegate_types::units::Time;
 use tokio::time::timeout;
 
 use super::Connection;
-use super::arrival::payer;
 use super::leaving::Leaving;
 use crate::input::mqtt::session::{End, FilterOutcome, Request, Session};
-use crate::node::broker::{Payer, Seat, SubscribeError, Subscriber};
+use crate::node::broker::{Seat, SubscribeError, Subscriber};
 use crate::node::contract::Source;
 use crate::node::door::{Bringer, From};
 use crate::support::access::is_of_server;
@@ -30,8 +29,8 @@ impl Bringer for Session {
         Session::qos_of(self, record)
     }
 
-    fn hold(&mut self, token: Token, message: Arc<Message>) {
-        Session::hold(self, token, message);
+    fn hold(&mut self, token: Token, published: (Option<u16>, Arc<Message>)) {
+        Session::hold(self, token, published);
     }
 
     fn accepted(&mut self, token: Token) {
@@ -73,7 +72,7 @@ impl Connection<'_> {
         let owner = admitted.map_err(|_| End::Stopping)?;
         // Who subscribes has messages here that are not there.
         let may_go = session.version() == Some(Version::V5)
-            && session.subscriber().is_none()
+            && session.subscriber().is_none_or(Subscriber::is_idle)
             && session.unanswered() > 0
             && referral.is_none();
         if let Some((owner, group)) = owner.filter(|_| may_go).zip(door.hub().group()) {
@@ -85,8 +84,8 @@ impl Connection<'_> {
 
     /// Hands QoS 2 publishes that the node has accepted to local subscribers.
     pub(super) fn publish_accepted(&mut self) {
-        for message in self.session.take_accepted() {
-            self.door.publisher().publish(message);
+        for published in self.session.take_accepted() {
+            self.door.publisher().publish_once(published);
         }
     }
 
@@ -109,14 +108,8 @@ impl Connection<'_> {
             self.shared.intake.counts().refused(RefuseReason::Forbidden.name());
             return FilterOutcome::Forbidden;
         }
-        if self.session.subscriber().is_none() {
-            let hub = self.door.hub();
-            let user = payer(self.grants.user(), self.peer);
-            let subscriptions = hub.subscriptions_of(&user, self.quota.subscriptions);
-            let client = self.session.client().clone();
-            let payer = Payer { client, account: self.account.clone(), subscriptions };
-            self.session.set_subscriber(hub.subscriber(&payer));
-        }
+        let client = self.session.client().clone();
+        self.take_seat(&client);
         let Some(subscriber) = self.session.subscriber() else { return FilterOutcome::Invalid };
         self.door.publisher().speak_for(subscriber.id());
         let wants = |is_new| entry.retained.wants(is_new);
@@ -171,7 +164,7 @@ impl Connection<'_> {
     pub(super) fn wants(&mut self, leaving: &mut Leaving<'_>) -> Wants {
         self.buffer.has_turn();
         // Who leaves is read, not written to.
-        let is_full = !self.effects.out.is_empty() || self.stream.has_to_write();
+        let is_full = self.has_words() || self.stream.has_to_write();
         let blocked = is_full && !leaving.is_so();
         let seat = self.session.subscriber().map(Subscriber::seat).cloned();
         if let Some(seat) = &seat {

@@ -14,6 +14,7 @@ const LIMITS: Limits = Limits {
     session_expiry_max: 60,
     keepalive_max: 0,
     refused: Refused::Close,
+    keeps_subscriptions: false,
 };
 
 /// A session whose CONNECT (MQTT 5) has these properties, and what it was answered.

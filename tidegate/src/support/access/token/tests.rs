@@ -253,6 +253,19 @@ fn keys_are_those_that_can_have_signed_a_token() {
 }
 
 #[test]
+fn keys_stand_in_pem_files_too() {
+    let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
+    let kind = &ECDSA_P256_SHA256_FIXED_SIGNING;
+    let own = EcdsaKeyPair::from_pkcs8(kind, &key.serialize_der(), &SystemRandom::new()).unwrap();
+    let other = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+    let text = other.public_key_pem() + &key.public_key_pem();
+    let keys = Keys::parse(text.as_bytes()).unwrap();
+    assert!(check(&Signer::P256(own).good("any"), &keys, &rules(), NOW).is_ok());
+    let weak = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384).unwrap();
+    assert!(Keys::parse(weak.public_key_pem().as_bytes()).unwrap_err().contains("of no use"));
+}
+
+#[test]
 fn any_bytes_are_answered() {
     let signer = Signer::ed25519(1);
     let keys = keys(&[(&signer, "a")]);

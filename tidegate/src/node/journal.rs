@@ -1,0 +1,250 @@
+//! The journal of sessions: what outlives the process of the node's own broker.
+//!
+//! Whoever changes something writes a [`Note`] with a [`Pen`]: it holds at once in the [`Ledger`], and a thread makes it
+//! safe, together with all that others wrote meanwhile: one write and one sync. What must not be said before a note is
+//! safe waits for its mark. The files are segments as those of the log, in a folder of their own beside them; a message
+//! stands there once, however many sessions wait for it, and is read back when their clients come.
+
+mod start;
+mod store;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use tidegate_broker::journal::{MessageNote, Note};
+use tidegate_broker::{Applied, Ledger, Place};
+use tokio::sync::watch;
+
+pub use self::start::{JournalOptions, Opened, RetainedNote, Running, open};
+use self::store::Segment;
+
+/// Bytes that wait for the disk, from which publishers wait.
+const PENDING_MAX: usize = 16 << 20;
+
+/// A note that is to be written.
+#[derive(Debug)]
+struct Pending {
+    bytes: Bytes,
+    /// Its number, if it is a message.
+    message: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    ledger: Ledger,
+    pending: Vec<Pending>,
+    pending_bytes: usize,
+    /// Somebody waits for what is pending.
+    is_urgent: bool,
+    /// Notes that were written.
+    last: u64,
+    /// The process ends: what goes now does not end sessions.
+    is_frozen: bool,
+    is_closed: bool,
+    segments: BTreeMap<u32, Arc<Segment>>,
+}
+
+/// See the file's header. All who share it use one.
+pub struct Journal {
+    inner: Mutex<Inner>,
+    wake: Condvar,
+    safe: watch::Sender<u64>,
+    /// The same, to be looked at often.
+    is_safe: AtomicU64,
+    loaded: watch::Sender<bool>,
+    room: watch::Sender<bool>,
+}
+
+impl fmt::Debug for Journal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Journal").field("safe", &self.is_safe).finish_non_exhaustive()
+    }
+}
+
+impl Journal {
+    fn new(ledger: Ledger) -> Self {
+        Journal {
+            inner: Mutex::new(Inner {
+                ledger,
+                pending: Vec::new(),
+                pending_bytes: 0,
+                is_urgent: false,
+                last: 0,
+                is_frozen: false,
+                is_closed: false,
+                segments: BTreeMap::new(),
+            }),
+            wake: Condvar::new(),
+            safe: watch::Sender::new(0),
+            is_safe: AtomicU64::new(0),
+            loaded: watch::Sender::new(false),
+            room: watch::Sender::new(true),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A ledger that panicked in the middle of a note is not to be trusted, but neither is it to stop all else.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes notes that belong together.
+    pub fn pen(&self) -> Pen<'_> {
+        let inner = self.lock();
+        let was_empty = inner.pending.is_empty();
+        Pen { journal: self, inner, is_urgent: false, was_empty, has_written: false }
+    }
+
+    /// Writes a note that somebody waits for. Answers with its mark.
+    pub fn write(&self, note: &Note) -> u64 {
+        let mut pen = self.pen();
+        pen.write(note);
+        pen.urge()
+    }
+
+    /// Writes a note that nobody waits for.
+    pub fn write_soon(&self, note: &Note) {
+        self.pen().write(note);
+    }
+
+    /// Whether all up to a mark is safe.
+    #[inline]
+    pub fn is_safe(&self, mark: u64) -> bool {
+        mark <= self.is_safe.load(Ordering::Acquire)
+    }
+
+    /// Waits until all up to a mark is safe. Cancel-safe.
+    pub async fn safe(&self, mark: u64) {
+        let mut safe = self.safe.subscribe();
+        // The sender is here.
+        let _ = safe.wait_for(|safe| *safe >= mark).await;
+    }
+
+    /// Whether what earlier processes left is read.
+    pub fn is_loaded(&self) -> bool {
+        *self.loaded.borrow()
+    }
+
+    /// Waits until what earlier processes left is read, and the disk keeps up with what is written.
+    pub async fn ready(&self) {
+        if !self.is_loaded() {
+            let _ = self.loaded.subscribe().wait_for(|loaded| *loaded).await;
+        }
+        if !*self.room.borrow() {
+            let _ = self.room.subscribe().wait_for(|room| *room).await;
+        }
+    }
+
+    /// The process ends: from now on the end of a connection ends no session.
+    pub fn freeze(&self) {
+        self.lock().is_frozen = true;
+    }
+
+    /// What it holds.
+    pub fn read<T>(&self, read: impl FnOnce(&Ledger) -> T) -> T {
+        read(&self.lock().ledger)
+    }
+
+    /// Changes what was read of its ledger.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Ledger) -> T) -> T {
+        change(&mut self.lock().ledger)
+    }
+
+    /// Reads a message back.
+    pub fn fetch(&self, number: u64, place: Option<Place>) -> Option<Box<MessageNote>> {
+        let mut place = place?;
+        // It may have been copied meanwhile, and its segment may be gone.
+        for _ in 0..3 {
+            let segment = self.lock().segments.get(&place.segment).cloned();
+            if let Some(note) = segment.and_then(|segment| segment.read(place)) {
+                return Some(note).filter(|note| note.number == number);
+            }
+            place = self.lock().ledger.find(number)?.err()??;
+        }
+        None
+    }
+
+    fn tell_safe(&self, mark: u64) {
+        self.is_safe.store(mark, Ordering::Release);
+        self.safe.send_replace(mark);
+    }
+}
+
+/// The time in the world, nanoseconds since the Unix epoch; 0 where nobody knows.
+pub fn wall() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The right to write: nobody else writes meanwhile.
+pub struct Pen<'j> {
+    journal: &'j Journal,
+    inner: MutexGuard<'j, Inner>,
+    is_urgent: bool,
+    /// Nothing was pending.
+    was_empty: bool,
+    has_written: bool,
+}
+
+impl Pen<'_> {
+    /// The number of the next message.
+    pub fn number(&self) -> u64 {
+        self.inner.ledger.next_number()
+    }
+
+    /// What holds.
+    pub fn ledger(&self) -> &Ledger {
+        &self.inner.ledger
+    }
+
+    /// Whether the process ends.
+    pub fn is_frozen(&self) -> bool {
+        self.inner.is_frozen
+    }
+
+    /// The time in the world: never before one that was written.
+    pub fn wall(&self) -> u64 {
+        wall().max(self.inner.ledger.wall())
+    }
+
+    /// Writes a note.
+    pub fn write(&mut self, note: &Note) -> Applied {
+        let applied = self.inner.ledger.apply(note);
+        self.push(note);
+        for (session, number, _) in &applied.dropped {
+            self.push(&Note::Done(*session, vec![*number]));
+        }
+        applied
+    }
+
+    fn push(&mut self, note: &Note) {
+        let message = if let Note::Message(note) = note { Some(note.number) } else { None };
+        let bytes = note.to_bytes();
+        self.inner.pending_bytes += bytes.len();
+        self.inner.pending.push(Pending { bytes, message });
+        self.inner.last += 1;
+        self.has_written = true;
+    }
+
+    /// Somebody waits for what was written. Answers with the mark.
+    pub fn urge(&mut self) -> u64 {
+        self.is_urgent = true;
+        self.inner.last
+    }
+}
+
+impl Drop for Pen<'_> {
+    fn drop(&mut self) {
+        let was_urgent = self.inner.is_urgent || !self.is_urgent && !self.was_empty;
+        self.inner.is_urgent |= self.is_urgent;
+        if self.inner.pending_bytes > PENDING_MAX {
+            self.journal.room.send_if_modified(|room| std::mem::replace(room, false));
+        }
+        if self.has_written && !was_urgent {
+            self.journal.wake.notify_one();
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! What a start reads of the journal: the sessions at once, from its newest segment; messages while clients come.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use bytes::Bytes;
+use tidegate_broker::journal::{MessageNote, Note};
+use tidegate_broker::{Ledger, LedgerBounds, Message, Place};
+use tidegate_log::{Entry, Header, Key, LogName, Scanned, Scanner, SegmentId};
+use tidegate_types::class::ClassId;
+
+use super::Journal;
+use super::store::{Segment, Store};
+use crate::node::log_store::folder::{SESSIONS, number_of, segment_path};
+use crate::support::disk::{Disk, How, Real, read_at};
+
+/// Where a journal is, and what it may hold.
+#[derive(Clone, Debug)]
+pub struct JournalOptions {
+    /// The folder of the log.
+    pub directory: PathBuf,
+    /// The first key seals, each of them opens.
+    pub keys: Vec<Key>,
+    /// The node.
+    pub node: Arc<str>,
+    /// Which life of the log.
+    pub incarnation: u64,
+    /// A random number of this process.
+    pub boot: u64,
+    /// Bytes at which a segment is finished.
+    pub segment: u64,
+    /// What sessions may make it hold.
+    pub bounds: LedgerBounds,
+}
+
+/// A journal that may be used: its sessions are read, its messages are not.
+#[derive(Debug)]
+pub struct Opened {
+    /// It.
+    pub journal: Arc<Journal>,
+    store: Store,
+}
+
+/// The threads of a journal.
+#[derive(Debug)]
+pub struct Running {
+    journal: Arc<Journal>,
+    writing: JoinHandle<()>,
+}
+
+/// Reads what the journal says of sessions.
+///
+/// # Errors
+/// It cannot be read.
+pub fn open(options: &JournalOptions) -> std::io::Result<Opened> {
+    open_on(Arc::new(Real), options)
+}
+
+/// The same on any disk.
+pub(super) fn open_on(disk: Arc<dyn Disk>, options: &JournalOptions) -> std::io::Result<Opened> {
+    let directory = options.directory.join(SESSIONS);
+    disk.make_folder(&directory, 0o700)?;
+    let mut segments = BTreeMap::new();
+    let mut sizes = BTreeMap::new();
+    for listed in disk.list(&directory)? {
+        let Some(number) = number_of(&listed.name).filter(|_| listed.is_file) else { continue };
+        match segment(&*disk, &directory, number, &options.keys)? {
+            Some(found) => {
+                sizes.insert(number.0, listed.size);
+                segments.insert(number.0, Arc::new(found));
+            }
+            // A crash came while it was being begun.
+            None if listed.size == 0 => disk.remove(&segment_path(&directory, number))?,
+            None => {
+                let path = segment_path(&directory, number);
+                tracing::error!(segment = %number, "a segment of the journal of sessions cannot be read: put aside");
+                disk.rename(&path, &path.with_extension("damaged"))?;
+            }
+        }
+    }
+    let mut ledger = Ledger::new(options.bounds);
+    let mut sequence = 0;
+    // Back to the last one whose beginning is whole.
+    let mut read = Vec::new();
+    for (number, segment) in segments.iter().rev() {
+        let notes = notes(segment, sizes[number], &mut sequence);
+        let is_whole = notes.iter().any(|(note, _)| matches!(note, Note::Whole(..)));
+        read.push(notes);
+        if is_whole {
+            break;
+        }
+    }
+    for (note, _) in read.into_iter().rev().flatten() {
+        ledger.apply_session(&note);
+    }
+    let journal = Arc::new(Journal::new(ledger));
+    journal.lock().segments = segments;
+    let name = LogName {
+        node: options.node.clone(),
+        incarnation: options.incarnation,
+        boot: options.boot,
+        outputs: Vec::new(),
+    };
+    let keys = options.keys.clone();
+    let place = (disk, directory);
+    let store =
+        Store::new(journal.clone(), place, (name, keys), options.segment, (sizes, sequence));
+    Ok(Opened { journal, store })
+}
+
+/// A segment, if its head is whole.
+fn segment(
+    disk: &dyn Disk,
+    directory: &Path,
+    number: SegmentId,
+    keys: &[Key],
+) -> std::io::Result<Option<Segment>> {
+    let file = disk.open(&segment_path(directory, number), How::Read)?;
+    let head = read_at(&*file, 0, 2 * tidegate_log::COPY_AT)?;
+    match Header::open(&head, keys) {
+        Ok(opened) => Ok(Some(Segment { file, opened })),
+        Err(tidegate_log::Defect::Damaged) => Ok(None),
+        Err(defect) => Err(std::io::Error::other(defect)),
+    }
+}
+
+/// The notes of a segment, and where they stand.
+fn notes(segment: &Segment, length: u64, sequence: &mut u64) -> Vec<(Note, (u32, u32))> {
+    let bytes = read_at(&*segment.file, 0, length as usize).unwrap_or_default();
+    let mut all = Vec::new();
+    for found in Scanner::new(&segment.opened, &bytes) {
+        let frame = match found {
+            Scanned::Frame(frame) => frame,
+            Scanned::Damage { is_tail: true, .. } => continue,
+            Scanned::Damage { from, to, .. } => {
+                let segment = segment.opened.header.segment;
+                tracing::error!(%segment, from, to, "the journal of sessions is damaged here");
+                continue;
+            }
+        };
+        *sequence = (*sequence).max(frame.number());
+        let place = (frame.offset as u32, (frame.end() - frame.offset) as u32);
+        if let Some(Entry::Note(note)) = frame.entry(&segment.opened) {
+            match Note::read(&note) {
+                Ok(note) => all.push((note, place)),
+                Err(error) => tracing::error!(%error, "a note of the journal cannot be read"),
+            }
+        }
+    }
+    all
+}
+
+/// A message that was retained, and from when on nobody wants it.
+pub type RetainedNote = (Arc<Message>, Option<u64>);
+
+impl Opened {
+    /// Starts to write, and reads the messages of earlier processes: `class_of` tells the class of a topic, `retained`
+    /// gets the retained ones, all at once, and `done` hears that they are read.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn start(
+        self,
+        class_of: impl Fn(&[u8]) -> ClassId + Send + 'static,
+        retained: impl FnOnce(Vec<RetainedNote>) + Send + 'static,
+        done: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<Running> {
+        let Opened { journal, store } = self;
+        let named = |name: &str| std::thread::Builder::new().name(name.into());
+        let loading = journal.clone();
+        let sizes = store.sizes.clone();
+        // It ends by itself.
+        named("journal-read").spawn(move || {
+            load(&loading, &sizes, class_of, retained);
+            done();
+        })?;
+        let writing = named("journal-write").spawn(move || store.run())?;
+        Ok(Running { journal, writing })
+    }
+
+    /// The same without threads.
+    #[cfg(test)]
+    pub(super) fn load_now(self) -> Store {
+        load(&self.journal, &self.store.sizes.clone(), |_| ClassId(0), drop);
+        self.store
+    }
+}
+
+/// Reads the messages, from the oldest segment on.
+fn load(
+    journal: &Journal,
+    sizes: &BTreeMap<u32, u64>,
+    class_of: impl Fn(&[u8]) -> ClassId,
+    tell: impl FnOnce(Vec<RetainedNote>),
+) {
+    let mut retained: HashMap<Bytes, (u64, RetainedNote)> = HashMap::new();
+    for (&number, &length) in sizes {
+        let Some(segment) = journal.lock().segments.get(&number).cloned() else { continue };
+        let notes = notes(&segment, length, &mut 0);
+        for run in notes.chunks(1024) {
+            let mut inner = journal.lock();
+            for (note, (offset, length)) in run {
+                let place = Place { segment: number, offset: *offset, length: *length };
+                let Note::Message(note) = note else {
+                    inner.ledger.apply_message(note, None);
+                    continue;
+                };
+                let class = class_of(&note.message.topic);
+                let message = Arc::new(Message { class, ..Message::clone(&note.message) });
+                let note = MessageNote { message: message.clone(), ..MessageNote::clone(note) };
+                let number = note.number;
+                if note.is_retained {
+                    let known = (number, (message.clone(), note.expires));
+                    retained.insert(message.topic.clone(), known);
+                }
+                inner.ledger.apply_message(&Note::Message(Box::new(note)), Some(place));
+            }
+        }
+    }
+    let mut inner = journal.lock();
+    inner.ledger.loaded();
+    retained.retain(|_, (number, _)| inner.ledger.is_retained(*number));
+    drop(inner);
+    tell(retained.into_values().map(|(_, note)| note).collect());
+    journal.loaded.send_replace(true);
+}
+
+impl Running {
+    /// The journal.
+    pub fn journal(&self) -> &Arc<Journal> {
+        &self.journal
+    }
+
+    /// Makes all safe and ends the thread.
+    pub async fn finish(self) {
+        let Running { journal, writing } = self;
+        journal.lock().is_closed = true;
+        journal.wake.notify_one();
+        let joined = tokio::task::spawn_blocking(move || writing.join()).await;
+        if !matches!(joined, Ok(Ok(()))) {
+            tracing::error!("the thread of the journal of sessions panicked");
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! The thread that writes the journal, and its files.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_broker::Place;
+use tidegate_broker::journal::{MessageNote, Note};
+use tidegate_log::{
+    Checkpoint, Entry, Header, Key, LogName, OpenedHeader, Scanned, Scanner, SegmentId,
+    SegmentWrite, Writer,
+};
+
+use super::{Inner, Journal, Pending, wall};
+use crate::node::log_store::folder::segment_path;
+use crate::node::log_store::growing::Growing;
+use crate::support::disk::{Disk, DiskFile, How, read_at};
+
+/// How long what nobody waits for may wait.
+const LAZY: Duration = Duration::from_millis(20);
+/// How often the time is noted while a client is here.
+const TICK_NS: u64 = 60_000_000_000;
+/// How long a disk that fails is left alone.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Segments that are there beside twice what is needed, before old ones are copied.
+const SPARE: u64 = 4;
+
+/// A segment that can be read.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) file: Box<dyn DiskFile>,
+    pub(super) opened: OpenedHeader,
+}
+
+impl Segment {
+    /// The message at a place.
+    pub(super) fn read(&self, place: Place) -> Option<Box<MessageNote>> {
+        let bytes = read_at(&*self.file, u64::from(place.offset), place.length as usize).ok()?;
+        let mut scanner = Scanner::within(&self.opened, place.offset as usize, &bytes);
+        let Scanned::Frame(frame) = scanner.next()? else { return None };
+        let Some(Entry::Note(note)) = frame.entry(&self.opened) else { return None };
+        match Note::read(&note).ok()? {
+            Note::Message(note) => Some(note),
+            _ => None,
+        }
+    }
+}
+
+/// The thread's own.
+#[derive(Debug)]
+pub(super) struct Store {
+    pub(super) journal: Arc<Journal>,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) directory: PathBuf,
+    pub(super) writer: Writer,
+    pub(super) keys: Vec<Key>,
+    /// The segment that grows.
+    pub(super) file: Option<(u32, Growing)>,
+    /// The number of the next segment, and of the next entry.
+    pub(super) next: u32,
+    pub(super) sequence: u64,
+    /// Bytes at which a segment is finished.
+    pub(super) segment_max: u64,
+    /// All segments and their bytes.
+    pub(super) sizes: std::collections::BTreeMap<u32, u64>,
+    /// When the time was noted last.
+    pub(super) noted: u64,
+}
+
+/// What goes to the disk together.
+struct Batch {
+    notes: Vec<Pending>,
+    /// All that is known of sessions, where a new segment begins behind the notes.
+    snapshot: Option<Vec<Note>>,
+    mark: u64,
+    /// Somebody waits until it is safe; else it is enough that a process that ends does not take it along.
+    is_urgent: bool,
+    is_last: bool,
+}
+
+impl Store {
+    /// A store for a journal whose segments have these sizes.
+    pub(super) fn new(
+        journal: Arc<Journal>,
+        (disk, directory): (Arc<dyn Disk>, PathBuf),
+        (name, keys): (LogName, Vec<Key>),
+        segment_max: u64,
+        (sizes, sequence): (std::collections::BTreeMap<u32, u64>, u64),
+    ) -> Self {
+        let next = sizes.last_key_value().map_or(1, |(last, _)| last + 1);
+        let writer = Writer::new(name, &keys);
+        let (file, noted) = (None, 0);
+        Store {
+            journal,
+            disk,
+            directory,
+            writer,
+            keys,
+            file,
+            next,
+            sequence,
+            segment_max,
+            sizes,
+            noted,
+        }
+    }
+
+    /// Until the journal is closed.
+    pub(super) fn run(mut self) {
+        loop {
+            let journal = self.journal.clone();
+            let mut inner = journal.lock();
+            while !inner.is_urgent && !inner.is_closed {
+                let is_lazy = !inner.pending.is_empty();
+                let patience = if is_lazy { LAZY } else { PAUSE };
+                let waited = journal.wake.wait_timeout(inner, patience);
+                inner = waited.unwrap_or_else(PoisonError::into_inner).0;
+                if is_lazy || self.is_tick_due(&inner) {
+                    break;
+                }
+            }
+            let batch = self.take(&mut inner);
+            drop(inner);
+            let is_last = batch.is_last;
+            self.commit(batch);
+            if is_last {
+                return;
+            }
+        }
+    }
+
+    fn is_tick_due(&self, inner: &Inner) -> bool {
+        wall().saturating_sub(self.noted) > TICK_NS
+            && inner.ledger.sessions().any(|kept| kept.note.ends == 0)
+    }
+
+    /// One step: false if there was nothing to do.
+    #[cfg(test)]
+    pub(super) fn step(&mut self) -> bool {
+        let journal = self.journal.clone();
+        let mut inner = journal.lock();
+        let has_work = !inner.pending.is_empty() || self.file.is_none();
+        let batch = self.take(&mut inner);
+        drop(inner);
+        if has_work {
+            let _ = self.try_commit(batch);
+        }
+        has_work
+    }
+
+    /// Takes what is pending.
+    fn take(&mut self, inner: &mut Inner) -> Batch {
+        let now = wall();
+        if now.saturating_sub(self.noted) > TICK_NS {
+            self.noted = now;
+            let note = Note::Clock(now);
+            let _ = inner.ledger.apply(&note);
+            inner.pending.push(Pending { bytes: note.to_bytes(), message: None });
+            inner.last += 1;
+        }
+        let notes = std::mem::take(&mut inner.pending);
+        let bytes = std::mem::take(&mut inner.pending_bytes) as u64;
+        let is_urgent = std::mem::take(&mut inner.is_urgent) || inner.is_closed;
+        let end = self.file.as_ref().map_or(u64::MAX, |(_, file)| file.end());
+        let is_full = end.saturating_add(bytes) >= self.segment_max;
+        let snapshot = is_full.then(|| inner.ledger.snapshot());
+        let is_urgent = is_urgent || snapshot.is_some();
+        Batch { notes, snapshot, mark: inner.last, is_urgent, is_last: inner.is_closed }
+    }
+
+    /// Writes a batch, again and again until it is safe.
+    fn commit(&mut self, mut batch: Batch) {
+        while let Err((error, again)) = self.try_commit(batch) {
+            tracing::error!(%error, "the journal of sessions cannot be written");
+            batch = again;
+            if batch.is_last {
+                return;
+            }
+            std::thread::sleep(PAUSE);
+            batch.snapshot = Some(self.journal.read(tidegate_broker::Ledger::snapshot));
+        }
+        self.tidy();
+    }
+
+    fn try_commit(&mut self, batch: Batch) -> Result<(), (io::Error, Batch)> {
+        let (mut placed, first) = (Vec::new(), self.next);
+        match self.write(&batch, &mut placed) {
+            Ok(()) => {}
+            Err(error) => {
+                self.writer.fail();
+                if let Some((number, mut file)) = self.file.take() {
+                    file.cut();
+                    // Nobody was told of what a new one has; a disk that stays full would collect one each time.
+                    if number >= first {
+                        let path = segment_path(&self.directory, SegmentId(number));
+                        let _ = self.disk.remove(&path);
+                        self.sizes.remove(&number);
+                        self.journal.lock().segments.remove(&number);
+                    }
+                }
+                return Err((error, batch));
+            }
+        }
+        let mut inner = self.journal.lock();
+        placed.into_iter().for_each(|(number, place)| inner.ledger.placed(number, place));
+        drop(inner);
+        if batch.is_urgent {
+            self.journal.tell_safe(batch.mark);
+        }
+        self.journal.room.send_if_modified(|room| !std::mem::replace(room, true));
+        Ok(())
+    }
+
+    /// The notes go to the present segment, and what holds to the beginning of a new one; where there is no present
+    /// segment, the notes follow it.
+    fn write(&mut self, batch: &Batch, placed: &mut Vec<(u64, Place)>) -> io::Result<()> {
+        let had_file = self.file.is_some();
+        if had_file {
+            self.write_notes(&batch.notes, placed)?;
+        }
+        if let Some(snapshot) = &batch.snapshot {
+            self.begin(snapshot)?;
+        }
+        if !had_file {
+            self.write_notes(&batch.notes, placed)?;
+        }
+        match &self.file {
+            Some((_, file)) if batch.is_urgent => file.sync(),
+            _ => Ok(()),
+        }
+    }
+
+    fn write_notes(&mut self, notes: &[Pending], placed: &mut Vec<(u64, Place)>) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        for note in notes {
+            let offset = self.file.as_ref().map_or(0, |(_, file)| file.end()) + bytes.len() as u64;
+            let written = self.encode(Entry::Note(note.bytes.clone()))?;
+            if let (Some(number), Some((segment, _))) = (note.message, &self.file) {
+                let (offset, length) = (offset as u32, written.len() as u32);
+                placed.push((number, Place { segment: *segment, offset, length }));
+            }
+            bytes.extend_from_slice(&written);
+        }
+        self.put(&bytes)
+    }
+
+    fn encode(&mut self, entry: Entry) -> io::Result<Vec<u8>> {
+        self.sequence += 1;
+        self.writer.push(self.sequence, &entry).map_err(io::Error::other)?;
+        let mut bytes = Vec::new();
+        self.writer.take().into_iter().for_each(|write| bytes.extend(write.bytes));
+        Ok(bytes)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let (number, file) = self.file.as_mut().ok_or(io::ErrorKind::NotFound)?;
+        file.write(bytes)?;
+        self.sizes.insert(*number, file.end());
+        Ok(())
+    }
+
+    /// Finishes the present segment and begins the next one with all that holds of sessions.
+    fn begin(&mut self, snapshot: &[Note]) -> io::Result<()> {
+        if self.file.is_some() {
+            self.writer.finish();
+            let end: Vec<SegmentWrite> = self.writer.take();
+            end.iter().try_for_each(|write| self.put(&write.bytes))?;
+            if let Some((_, mut file)) = self.file.take() {
+                file.cut();
+                file.sync()?;
+            }
+        }
+        let number = self.next;
+        self.next += 1;
+        let path = segment_path(&self.directory, SegmentId(number));
+        self.file = Some((number, Growing::create(&*self.disk, &path)?));
+        let checkpoint = Checkpoint { segment: SegmentId(number), ..Checkpoint::default() };
+        let mut bytes = self.encode(Entry::Checkpoint(checkpoint))?;
+        let opened = Header::open(&bytes, &self.keys).map_err(io::Error::other)?;
+        for note in snapshot {
+            bytes.extend(self.encode(Entry::Note(note.to_bytes()))?);
+        }
+        self.put(&bytes)?;
+        self.disk.sync_folder(&self.directory)?;
+        let file = self.disk.open(&path, How::Read)?;
+        let mut inner = self.journal.lock();
+        inner.segments.insert(number, Arc::new(Segment { file, opened }));
+        Ok(())
+    }
+
+    /// Segments go from the oldest one on: what is still needed of it is written again.
+    fn tidy(&mut self) {
+        while let Some((&oldest, _)) = self.sizes.first_key_value()
+            && self.file.as_ref().is_some_and(|(number, _)| *number != oldest)
+        {
+            let journal = self.journal.clone();
+            if !journal.is_loaded() {
+                return;
+            }
+            let (needed, held) = journal.read(|ledger| (ledger.held_of(oldest), ledger.held().1));
+            if needed.1 > 0 {
+                let all: u64 = self.sizes.values().sum();
+                if all < 2 * held + SPARE * self.segment_max || !self.renew(oldest) {
+                    return;
+                }
+            }
+            journal.lock().segments.remove(&oldest);
+            let path = segment_path(&self.directory, SegmentId(oldest));
+            if let Err(error) = self.disk.remove(&path)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                tracing::warn!(%error, segment = oldest, "a segment that nothing needs stays");
+                return;
+            }
+            self.sizes.remove(&oldest);
+        }
+    }
+
+    /// Writes again what is needed of a segment; false where that failed.
+    fn renew(&mut self, oldest: u32) -> bool {
+        let Some(segment) = self.journal.lock().segments.get(&oldest).cloned() else { return true };
+        let length = self.sizes.get(&oldest).copied().unwrap_or(0);
+        let Ok(bytes) = read_at(&*segment.file, 0, length as usize) else { return false };
+        for found in Scanner::new(&segment.opened, &bytes) {
+            let Scanned::Frame(frame) = found else { continue };
+            let Some(Entry::Note(note)) = frame.entry(&segment.opened) else { continue };
+            let Ok(Note::Message(note)) = Note::read(&note) else { continue };
+            let journal = self.journal.clone();
+            let mut inner = journal.lock();
+            let Some(notes) = inner.ledger.renew(&note, oldest) else { continue };
+            for renewed in notes {
+                let message = matches!(renewed, Note::Message(_)).then_some(note.number);
+                let bytes: Bytes = renewed.to_bytes();
+                inner.pending_bytes += bytes.len();
+                inner.pending.push(Pending { bytes, message });
+                inner.last += 1;
+            }
+            if inner.pending_bytes > 1 << 20 {
+                let batch = self.take(&mut inner);
+                drop(inner);
+                if self.try_commit_or_keep(batch) {
+                    return false;
+                }
+            }
+        }
+        let journal = self.journal.clone();
+        let mut inner = journal.lock();
+        let batch = self.take(&mut inner);
+        drop(inner);
+        !self.try_commit_or_keep(batch) && self.journal.read(|ledger| ledger.held_of(oldest).1 == 0)
+    }
+
+    /// True where it failed: then it stays pending.
+    fn try_commit_or_keep(&mut self, batch: Batch) -> bool {
+        let Err((error, batch)) = self.try_commit(batch) else { return false };
+        tracing::error!(%error, "the journal of sessions cannot be written");
+        let mut inner = self.journal.lock();
+        let later = std::mem::replace(&mut inner.pending, batch.notes);
+        inner.pending.extend(later);
+        inner.pending_bytes = inner.pending.iter().map(|note| note.bytes.len()).sum();
+        inner.is_urgent = true;
+        true
+    }
+}
