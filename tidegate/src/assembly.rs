@@ -4,6 +4,7 @@
 //! drivers.
 
 pub(crate) mod cgroup;
+mod change;
 pub mod drivers;
 mod files;
 mod inputs;
@@ -31,18 +32,16 @@ use tokio::sync::oneshot;
 
 use self::drivers::cameras::start_frames;
 use self::drivers::{
-    Wiring, build_output, log_options, open_journal, open_log, run_output, start_group,
-    start_mirrors, start_output,
+    Wiring, log_options, open_journal, open_log, start_group, start_mirrors, start_output,
 };
 pub use self::files::{read_for, read_here, read_with_files};
 use self::inputs::Inputs;
 pub use self::orchestrator::{read_orchestrator, read_orchestrator_here};
-use self::reload::Change;
 pub use self::streams::{rules, scopes};
 pub use self::taker::Taker;
 pub use self::trial::Tried;
 use crate::config::fleet::peer_label;
-use crate::config::{ClassConfig, Config, LimitsConfig, OutputConfig, PeerConfig};
+use crate::config::{ClassConfig, Config, OutputConfig, PeerConfig};
 use crate::input::mqtt::{Clients, revive};
 use crate::input::relays::RelayCounts;
 use crate::input::streams::Names;
@@ -53,7 +52,7 @@ use crate::node::contract::{Clock, Intake, OutputPort};
 use crate::node::event_loop::{self, Running};
 use crate::node::journal;
 use crate::observe::status::Boards;
-use crate::output::kind::{Driver, OutputKind};
+use crate::output::kind::OutputKind;
 use crate::script::Scripts;
 use crate::services::cameras::Shelf;
 use crate::services::fleet::{self, MemberOptions, Peer, Place};
@@ -63,8 +62,6 @@ use crate::support::time::incarnation;
 
 /// How long outputs may take to close their connections politely.
 const GOODBYE: Duration = Duration::from_secs(2);
-/// How long an output may take to end before it begins anew.
-const OUTPUT_END: Duration = Duration::from_secs(10);
 
 /// A node with its inputs and outputs.
 #[derive(Debug)]
@@ -287,49 +284,6 @@ impl Assembled {
                 Err(error) => return error.into(),
             }
         }
-    }
-
-    /// Puts a new configuration in force, as far as a node can change while it runs; `around` as
-    /// [`Inputs::prepare`] has it.
-    ///
-    /// # Errors
-    /// An address or a file of it cannot be used: nothing has changed then.
-    pub async fn change(&mut self, change: Change) -> anyhow::Result<()> {
-        let Change { config, around, anew, rules, scopes, scripts, operators } = change;
-        let prepared = self.served.prepare(&config.with_peers(), around).await?;
-        let links = self.boards.links.clone();
-        let build = |place: &usize| {
-            let output = &config.output[*place];
-            let driver = build_output(output, &config, &links);
-            driver.with_context(|| format!("[[output]] {:?}", output.label()))
-        };
-        let drivers = anew.iter().map(build).collect::<anyhow::Result<Vec<_>>>()?;
-        let LimitsConfig { memory, record_max, .. } = config.limits;
-        self.running.limit(memory.0, record_max.0).await;
-        self.served.apply(prepared, &mut self.inputs);
-        for (place, driver) in anew.into_iter().zip(drivers) {
-            self.begin_anew(place, config.output[place].label(), driver).await;
-        }
-        self.running.intake.hub().set_scopes(scopes);
-        self.running.adapt(scripts, rules).await;
-        if let Err(error) = self.operators.change(&operators).await {
-            tracing::error!("the operators stay as they are: {error:#}");
-        }
-        Ok(())
-    }
-
-    /// Ends an output and begins it with this driver. What was under way is sent again.
-    async fn begin_anew(&mut self, place: usize, name: &str, driver: Box<dyn Driver>) {
-        let id = OutputId(place as u16);
-        let Some(ended) = self.ended.get_mut(place).and_then(Option::take) else { return };
-        self.running.end_output(id).await;
-        // An error means that it has ended by a panic.
-        if tokio::time::timeout(OUTPUT_END, ended).await.is_err() {
-            return tracing::error!("output {name:?} does not end: it needs a new start");
-        }
-        let Some(port) = self.running.begin_output(id, name.into()).await else { return };
-        tracing::info!("output {name:?} begins anew");
-        self.ended[place] = Some(run_output(driver, port, &mut self.outputs));
     }
 
     /// Accepts nothing more, delivers what is held for at most `patience`, and ends inputs and outputs.

@@ -27,7 +27,7 @@ use self::local::{Wants, others_first, roomy, rung};
 use self::safety::{Gates, safe};
 use super::afterlife::{Left, settle};
 use super::buffer::Buffer;
-use super::clients::{Caller, Estate, Heritage, Line};
+use super::clients::{Caller, Line};
 use super::listener::{Call, Shared};
 use super::options::MqttOptions;
 use super::pulse::{Pulse, arm};
@@ -185,24 +185,6 @@ impl Connection<'_> {
         settle(Left { shared, session, account, end: &end, line, registration, takeover, word })
             .await;
         end
-    }
-
-    /// Takes what is left of an older session. An older connection ends soon, so the wait is short; and
-    /// what it leaves must not be lost to a newer one still.
-    async fn inherit(&mut self, heritage: Heritage) -> Option<Line> {
-        match heritage {
-            Heritage::Nothing => None,
-            Heritage::Kept(memory) => {
-                self.session.resume(memory);
-                None
-            }
-            Heritage::Awaited(left) => {
-                // An error is the answer: the older connection dropped its end.
-                let Estate { memory, line } = left.await.ok()?;
-                self.session.resume(memory);
-                line
-            }
-        }
     }
 
     async fn serve(
