@@ -4,8 +4,10 @@
 //! drivers.
 
 pub(crate) mod cgroup;
+mod change;
 pub mod drivers;
 mod files;
+mod inputs;
 mod orchestrator;
 pub mod reload;
 pub mod run;
@@ -26,13 +28,14 @@ use tidegate_node::options::{FleetSeat, NodeOptions, OutputOptions, UplinkOption
 use tidegate_node::status::NodeStatus;
 use tidegate_types::class::{ClassId, ClassSpec, Classes};
 use tidegate_types::units::{Ratio, Size};
+use tokio::sync::oneshot;
 
 use self::drivers::cameras::start_frames;
 use self::drivers::{
-    Wiring, log_options, open_journal, open_log, start_group, start_input, start_mirrors,
-    start_output,
+    Wiring, log_options, open_journal, open_log, start_group, start_mirrors, start_output,
 };
 pub use self::files::{read_for, read_here, read_with_files};
+use self::inputs::Inputs;
 pub use self::orchestrator::{read_orchestrator, read_orchestrator_here};
 pub use self::streams::{rules, scopes};
 pub use self::taker::Taker;
@@ -82,6 +85,9 @@ pub struct Assembled {
     pub boards: Boards,
     /// Its operators.
     pub operators: Operators,
+    served: Inputs,
+    /// Of each output, what tells that it has ended, where it can begin anew.
+    ended: Vec<Option<oneshot::Receiver<()>>>,
     journal: Option<journal::Running>,
     inputs: Tasks,
     outputs: Tasks,
@@ -95,11 +101,17 @@ pub async fn start(config: &Config) -> anyhow::Result<Assembled> {
     let shelf = Shelf::new(incarnation());
     let (on, links) = (shelf.clone(), Links::default());
     let of = links.clone();
-    let start = |output: &OutputConfig, port, tasks: &mut Tasks| match output.frames {
-        true => drivers::cameras::start_output(on.clone(), port, tasks),
-        false => start_output(output, config, &of, port, tasks),
+    let mut ended = Vec::new();
+    let start = |output: &OutputConfig, port, tasks: &mut Tasks| {
+        if output.frames {
+            ended.push(None);
+            return drivers::cameras::start_output(on.clone(), port, tasks);
+        }
+        ended.push(Some(start_output(output, config, &of, port, tasks)?));
+        Ok(())
     };
-    start_on(config, shelf, links, start).await
+    let assembled = start_on(config, shelf, links, start).await?;
+    Ok(Assembled { ended, ..assembled })
 }
 
 /// The same with other outputs than the configuration's; those that are links tell `links` what they look like.
@@ -168,12 +180,8 @@ async fn start_on(
     let (group, member) = joined.unzip();
     let (group, boards) =
         (group.unwrap_or_default(), Boards { group: member, links, clients, ..Boards::default() });
-    let (mut listens, mut links_at) = (Vec::new(), Vec::new());
-    for input in &config.input {
-        let (bound, for_nodes) = start_input(input, config, &wiring, &mut inputs).await?;
-        let all = if for_nodes { &mut links_at } else { &mut listens };
-        all.extend(bound);
-    }
+    let mut served = Inputs::new(wiring.clone());
+    served.start(config, &mut inputs).await?;
     let me = (name.clone(), incarnation);
     let mirrors =
         start_mirrors(config, &running, &boards, me.clone(), &wiring, &mut inputs).await?;
@@ -183,8 +191,10 @@ async fn start_on(
     Ok(Assembled {
         name,
         running,
-        listens,
-        links: links_at,
+        listens: served.addresses(false),
+        links: served.addresses(true),
+        served,
+        ended: Vec::new(),
         mirrors,
         group,
         frames,
@@ -270,6 +280,8 @@ impl Assembled {
             };
             match ended {
                 Ok(Ok(())) => {}
+                // A new configuration has it no more.
+                Err(error) if error.is_cancelled() => {}
                 Ok(Err(error)) => return error,
                 Err(error) => return error.into(),
             }

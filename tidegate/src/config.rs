@@ -38,7 +38,9 @@ use tidegate_schedule::SchedulerName;
 use tidegate_types::class::ClassSpec;
 use tidegate_types::units::Size;
 
-pub use access::{AllowConfig, TlsConfig, UserFrom, WebSocketConfig};
+pub use access::{
+    AllowConfig, HookConfig, HookDown, JwtConfig, TlsConfig, UserFrom, WebSocketConfig,
+};
 pub use clients::{ClientVersion, MqttClientConfig};
 pub use fleet::{FleetConfig, OrchestrateConfig, OrchestratorConfig, PeerConfig};
 pub use frames::{CameraConfig, Controller, FramesConfig};
@@ -76,7 +78,7 @@ keys! {
         pub node: NodeConfig = NodeConfig::default(); standing() restarts(),
         /// Where records come from: any number of these, each of exactly one kind. Default: an MQTT listener on
         /// 127.0.0.1:1883 and [::1]:1883.
-        pub input: Vec<InputConfig> = Vec::new(); standing() restarts(),
+        pub input: Vec<InputConfig> = Vec::new(); standing() reloads(),
         /// A named latency bound, most urgent first; streams with a bound up to it belong to it. Default: these three.
         pub class: Vec<ClassConfig> = Vec::new(); standing() restarts(),
         /// Which records matter within which time. The first one whose topics match wins; what none matches goes to the
@@ -93,12 +95,12 @@ keys! {
         /// Status page, /status, /metrics, /healthz and /readyz.
         pub http: HttpConfig = HttpConfig::default(); standing() restarts(),
         /// Bounds of the whole node.
-        pub limits: LimitsConfig = LimitsConfig::default(); standing() restarts(),
+        pub limits: LimitsConfig = LimitsConfig::default(); standing() reloads(),
         /// What one user of the MQTT listeners may have, or one address where clients have no name. The first whose
         /// user covers a client's holds for it. Without any, shares hold: one user alone may take 61 % of a listener's
         /// connections, of all streams and of 7/8 of the log's bound, and less where others have much; whoever has most
         /// sessions makes room with his own. Beyond them 0x97 is the answer (before MQTT 5: see docs/BROKER.md).
-        pub quota: Vec<QuotaConfig> = Vec::new(); restarts(),
+        pub quota: Vec<QuotaConfig> = Vec::new(); reloads(),
         /// The log, which keeps accepted records over a crash. Without a directory there is none.
         pub log: LogConfig = LogConfig::default(); restarts(),
         /// This node's log at a neighbour, which sends what is owed when this node is gone; and neighbours' logs here.
@@ -224,6 +226,11 @@ keys! {
         pub anonymous: bool = false; apart("true"),
         /// Who says which user a client is.
         pub user_from: UserFrom = UserFrom::Password; apart("certificate"),
+        /// Passwords may be JSON Web Tokens, which say who their user is (docs/howto/tokens.md).
+        pub jwt: Option<JwtConfig>;
+            apart(r#"{ keys = "jwks.json", issuer = "https://login.example", audience = ["plant"] }"#),
+        /// A server that is asked by HTTP who comes in and may do what (docs/howto/tokens.md).
+        pub hook: Option<HookConfig>; apart(r#"{ url = "http://127.0.0.1:8080/login" }"#),
         /// Who may publish to what (topics) and subscribe to what (subscribe): user is a pattern (left out: everybody),
         /// %u the user's own name. A client has the rights of all entries that fit. Default: everything for everybody.
         pub allow: Option<Vec<AllowConfig>>;
@@ -322,9 +329,9 @@ keys! {
         /// Client connections.
         pub connections: u32 = 10_000; at_least(1, "nobody could connect"),
         /// Bytes that wait for one client that has subscribed here; then the least urgent are dropped.
-        pub subscriber: ByteSize = ByteSize(Size::from_mib(4)),
+        pub subscriber: ByteSize = ByteSize(Size::from_mib(4)); restarts(),
         /// Bytes of messages that are retained here.
-        pub retained: ByteSize = ByteSize(Size::from_mib(64)),
+        pub retained: ByteSize = ByteSize(Size::from_mib(64)); restarts(),
     }
 }
 

@@ -8,7 +8,6 @@ mod api;
 pub mod board;
 pub mod budget;
 mod effects;
-pub mod endpoint;
 pub mod fuzz;
 mod program;
 mod rates;
@@ -28,13 +27,13 @@ use tidegate_types::record::DeliveryId;
 use tidegate_types::units::Time;
 
 use self::board::ScriptBoard;
-use self::endpoint::Endpoint;
 use self::program::Call;
 pub use self::program::{LoadError, Ran, Script};
 pub use self::seat::{Moment, Seat};
 pub use self::spec::ScriptSpec;
 pub use self::verdict::Verdict;
 use crate::link::Links;
+use crate::support::http::endpoint::Endpoint;
 
 /// Scripts of one node.
 pub const SCRIPTS_MAX: usize = 64;

@@ -66,6 +66,7 @@ pub enum Reason {
     ClientIdNotValid = 0x85,
     BadUserNameOrPassword = 0x86,
     NotAuthorized = 0x87,
+    ServerUnavailable = 0x88,
     ServerBusy = 0x89,
     ServerShuttingDown = 0x8B,
     BadAuthenticationMethod = 0x8C,
@@ -78,6 +79,7 @@ pub enum Reason {
     TopicAliasInvalid = 0x94,
     PacketTooLarge = 0x95,
     QuotaExceeded = 0x97,
+    AdministrativeAction = 0x98,
     QosNotSupported = 0x9B,
     UseAnotherServer = 0x9C,
 }

@@ -5,19 +5,19 @@ mod cluster;
 mod log;
 mod standby;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context;
+use tokio::sync::oneshot;
 
-use crate::config::{Config, InputConfig, OutputConfig};
-use crate::input::kind::{self as input, Opened};
+use crate::config::{Config, OutputConfig};
+use crate::input::kind as input;
 use crate::input::mqtt::Clients;
 use crate::input::relays::RelayCounts;
 use crate::input::streams::Names;
 use crate::link::Links;
 use crate::node::contract::{Intake, OutputPort};
-use crate::output::kind::Surroundings;
+use crate::output::kind::{Driver, Surroundings};
 use crate::support::listen::available;
 use crate::support::tasks::Tasks;
 
@@ -27,7 +27,7 @@ pub use log::{open_journal, open_log};
 pub use standby::start_mirrors;
 
 /// What inputs and services are wired to.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Wiring {
     /// Where records are offered.
     pub intake: Intake,
@@ -41,26 +41,9 @@ pub struct Wiring {
     pub links: Links,
 }
 
-/// Starts an input of a node. Returns the addresses that it listens on, and whether other nodes dial there.
-///
-/// # Errors
-/// An address cannot be bound, or a file cannot be opened.
-pub async fn start_input(
-    input: &InputConfig,
-    config: &Config,
-    wiring: &Wiring,
-    tasks: &mut Tasks,
-) -> anyhow::Result<(Vec<SocketAddr>, bool)> {
-    let kind = input.kind().context("an [[input]] has no kind")?;
-    let driver = kind.build(&wiring.around_inputs(config))?;
-    let Opened { addresses, serve } = driver.open(wiring.intake.clone()).await?;
-    tasks.spawn(serve);
-    Ok((addresses, kind.ports().is_some_and(|ports| ports.for_nodes)))
-}
-
 impl Wiring {
     /// What inputs are told of their node.
-    fn around_inputs(&self, config: &Config) -> input::Surroundings {
+    pub(super) fn around_inputs(&self, config: &Config) -> input::Surroundings {
         input::Surroundings {
             node: config.node.name(),
             record_max: config.limits.record_max.0,
@@ -74,7 +57,20 @@ impl Wiring {
     }
 }
 
-/// Starts an output on its port.
+/// Makes what serves an output. Nothing is opened yet.
+///
+/// # Errors
+/// A password or a file of TLS cannot be read.
+pub(super) fn build_output(
+    output: &OutputConfig,
+    config: &Config,
+    links: &Links,
+) -> anyhow::Result<Box<dyn Driver>> {
+    let kind = output.kind().context("no kind is given")?;
+    kind.build(&surroundings(output, config, links))
+}
+
+/// Starts an output on its port. The answer comes when it has ended.
 ///
 /// # Errors
 /// A password or a file of TLS cannot be read.
@@ -84,14 +80,23 @@ pub fn start_output(
     links: &Links,
     port: OutputPort,
     tasks: &mut Tasks,
-) -> anyhow::Result<()> {
-    let kind = output.kind().context("no kind is given")?;
-    let driver = kind.build(&surroundings(output, config, links))?;
+) -> anyhow::Result<oneshot::Receiver<()>> {
+    Ok(run_output(build_output(output, config, links)?, port, tasks))
+}
+
+/// Runs an output on its port. The answer comes when it has ended.
+pub(super) fn run_output(
+    driver: Box<dyn Driver>,
+    port: OutputPort,
+    tasks: &mut Tasks,
+) -> oneshot::Receiver<()> {
+    let (ended, has_ended) = oneshot::channel();
     tasks.spawn(async move {
         driver.run(port).await;
+        let _ = ended.send(());
         Ok(())
     });
-    Ok(())
+    has_ended
 }
 
 /// What an output is told of its node.

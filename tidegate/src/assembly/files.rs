@@ -117,6 +117,7 @@ fn among_nodes(config: &Config, findings: &mut Findings) {
         certificate: tls.certificate,
         key: tls.key,
         client_ca: Some(tls.ca),
+        crl: None,
     };
     let fleet = config.fleet.tls().filter(|_| config.fleet.is_set()).map(of_grpc);
     let group = config.group_tls().filter(|_| !config.group.members.is_empty());

@@ -62,6 +62,7 @@ fn files(config: &OrchestrateConfig, findings: &mut Findings) {
         certificate: certificate.clone(),
         key: key.clone(),
         client_ca: Some(ca.clone()),
+        crl: None,
     };
     server_side(&files, &Place::section(SECTION), findings);
 }

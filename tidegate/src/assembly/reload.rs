@@ -1,7 +1,8 @@
 //! New rules for a running node: when its file changes, or at SIGHUP.
 //!
-//! Only `[[stream]]`, `[[script]]` and `[[operator]]`, with the files of these, can change while a node runs. A file with
-//! a mistake changes nothing; what else has changed in a right one waits for the next start, and is named.
+//! `[[stream]]`, `[[script]]`, `[[operator]]`, `[[input]]`, `[limits]` and `[[quota]]`, with the files of these, can change
+//! while a node runs. A file with a mistake changes nothing; what else has changed in a right one waits for the next start, and is
+//! named. Certificates, authorities and users are followed where they are used.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -14,13 +15,16 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::assembly;
 use crate::assembly::read_with_files;
-use crate::config::{Config, OperatorConfig, ScriptConfig, read_file};
+use crate::config::{Config, LimitsConfig, OperatorConfig, OutputConfig, ScriptConfig, read_file};
 use crate::keys::key::Reload;
 use crate::keys::table::Table;
 use crate::script::{SCRIPTS_MAX, Script};
 
 /// Between two looks at the file. A file that two looks find alike is not being written any more.
 const PERIOD: Duration = Duration::from_secs(1);
+
+/// What a reload applies, for people.
+pub(crate) const APPLIES: &str = "[[stream]], [[script]], [[operator]], [[input]], [limits], [[quota]] and where an [[output]] leads";
 
 /// What a look at the files finds, the configuration first; nothing of one that is not there.
 type Look = Vec<Option<(SystemTime, u64)>>;
@@ -41,6 +45,12 @@ pub struct Watch {
 /// What a changed file says.
 #[derive(Debug)]
 pub struct Change {
+    /// All that counts from now on.
+    pub config: Config,
+    /// Whether what every input is told of its node is new.
+    pub around: bool,
+    /// Places of the outputs that begin anew.
+    pub anew: Vec<usize>,
     /// The rules from now on.
     pub rules: Rules,
     /// The same for the node's own broker.
@@ -49,8 +59,6 @@ pub struct Change {
     pub scripts: Vec<Script>,
     /// The operators from now on.
     pub operators: Vec<OperatorConfig>,
-    /// Sections that differ and need a new start.
-    pub waiting: Vec<String>,
 }
 
 impl Watch {
@@ -90,29 +98,56 @@ impl Watch {
         self.read = look(self.file.as_deref(), &self.config);
     }
 
-    /// Reads the file.
+    /// Reads the file. Also says which sections differ and need a new start.
     ///
     /// # Errors
     /// There is none, or it is not right: then nothing changes.
-    pub fn change(&mut self) -> anyhow::Result<Change> {
+    pub fn change(&self) -> anyhow::Result<(Change, Vec<String>)> {
         let file = self.file.as_deref().context("the node was started without a file")?;
         let text = read_file(file).map_err(anyhow::Error::msg)?;
         let reading = read_with_files(&text);
         let told = reading.render(&file.display().to_string(), &text);
         anyhow::ensure!(reading.counts().0 == 0, "{told}");
         let new = reading.config.completed();
-        let waiting = differences(&self.config, &new);
+        let mut waiting = differences(&self.config, &new);
         let script = in_place(&self.config.script, new.script)?;
-        let (stream, operator) = (new.stream, new.operator);
-        let config = Config { stream, script, operator, ..self.config.clone() };
+        let around = (&self.config.quota, &self.config.limits) != (&new.quota, &new.limits);
+        let (output, anew) = match outputs(&self.config.output, &new.output) {
+            Some(changed) => changed,
+            None => {
+                waiting.push("[[output]]".into());
+                (self.config.output.clone(), Vec::new())
+            }
+        };
+        let Config { stream, operator, input, quota, .. } = new;
+        // What subscribers have, and what is retained, was divided at the start.
+        let LimitsConfig { subscriber, retained, .. } = self.config.limits;
+        if (subscriber, retained) != (new.limits.subscriber, new.limits.retained) {
+            waiting.push("[limits] subscriber and retained".into());
+        }
+        let limits = LimitsConfig { subscriber, retained, ..new.limits };
+        let config = Config {
+            stream,
+            script,
+            operator,
+            input,
+            output,
+            quota,
+            limits,
+            ..self.config.clone()
+        };
         let rules = assembly::rules(&config)?;
         let scopes = assembly::scopes(&config)?;
         let specs = config.script_specs().map_err(anyhow::Error::msg)?;
         let load = |(place, spec)| Script::load(spec, ScriptId(place as u16));
         let scripts = specs.into_iter().enumerate().map(load).collect::<Result<_, _>>()?;
         let operators = config.operator.clone();
+        Ok((Change { config, around, anew, rules, scopes, scripts, operators }, waiting))
+    }
+
+    /// This configuration is in force now.
+    pub fn adopt(&mut self, config: Config) {
         self.config = config;
-        Ok(Change { rules, scopes, scripts, operators, waiting })
     }
 }
 
@@ -147,17 +182,31 @@ pub(crate) fn in_place(
     Ok(all)
 }
 
+/// The outputs of a new configuration, and the places of those that begin anew; nothing where one cannot, or where there
+/// are others than before.
+fn outputs(old: &[OutputConfig], new: &[OutputConfig]) -> Option<(Vec<OutputConfig>, Vec<usize>)> {
+    let is_new = |place: &usize| old[*place] != new[*place];
+    let places: Vec<usize> =
+        (old.len() == new.len()).then_some(0..new.len())?.filter(is_new).collect();
+    let can_all = places.iter().all(|place| old[*place].can_become(&new[*place]));
+    can_all.then(|| (new.to_vec(), places))
+}
+
 /// Sections that are not the same, and of which a reload applies nothing.
 fn differences(old: &Config, new: &Config) -> Vec<String> {
     let differ = old.differences(new).into_iter();
-    let waiting = differ.filter(|key| key.reload != Some(Reload::Applies));
+    // Outputs are looked at one by one.
+    let waiting = differ.filter(|key| key.reload != Some(Reload::Applies) && key.name != "output");
     waiting.map(|key| key.header("")).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use tidegate_types::units::Size;
+
     use super::*;
     use crate::config::read;
+    use crate::config::units::ByteSize;
 
     fn config(text: &str) -> Config {
         read(text).config.completed()
@@ -174,13 +223,16 @@ mod tests {
     #[tokio::test]
     async fn streams_change_and_the_rest_is_named() {
         let (file, mut watch) = watch("streams", "[[stream]]\ntopics = [\"a\"]\n").await;
-        let text =
-            "[[stream]]\ntopics = [\"b\"]\nlatency = \"50ms\"\n[limits]\nmemory = \"1GiB\"\n";
+        let text = "[[stream]]\ntopics = [\"b\"]\nlatency = \"50ms\"\n[limits]\nmemory = \"1GiB\"\nretained = \"1MiB\"\n\
+             [http]\nlisten = []\n";
         std::fs::write(&file, text).unwrap();
         watch.next().await;
-        let Change { rules, waiting, .. } = watch.change().unwrap();
+        let (Change { rules, config, .. }, waiting) = watch.change().unwrap();
+        let Config { limits, .. } = config;
+        let mib = |count| ByteSize(Size::from_mib(count));
+        assert_eq!((limits.memory, limits.retained), (mib(1024), mib(64)));
         assert!(rules.find("b").is_some_and(|rule| &*rules.get(rule).name == "b"));
-        assert_eq!(waiting, ["[limits]"]);
+        assert_eq!(waiting, ["[http]", "[limits] subscriber and retained"]);
         std::fs::remove_file(file).unwrap();
     }
 
@@ -196,7 +248,8 @@ mod tests {
         let (file, mut watch) = watch("script", &text).await;
         std::fs::write(&script, "function on_message(h) h:drop() end").unwrap();
         watch.next().await;
-        let Change { rules, scripts, waiting, .. } = watch.change().unwrap();
+        let (Change { config, rules, scripts, .. }, waiting) = watch.change().unwrap();
+        watch.adopt(config);
         assert_eq!((scripts.len(), waiting.len()), (1, 0));
         assert!(scripts[0].spec().texts[0].1.contains("h:drop()"));
         assert_eq!(rules.get(tidegate_node::rules::RuleId(0)).script, Some(ScriptId(0)));
@@ -210,7 +263,7 @@ mod tests {
         let text = text.replace("\"s\"", "\"t\"");
         std::fs::write(&file, text).unwrap();
         watch.next().await;
-        let Change { rules, scripts, .. } = watch.change().unwrap();
+        let (Change { rules, scripts, .. }, _) = watch.change().unwrap();
         let names: Vec<&str> = scripts.iter().map(|script| &*script.spec().name).collect();
         assert_eq!(names, ["s", "t"]);
         assert_eq!(rules.get(tidegate_node::rules::RuleId(0)).script, Some(ScriptId(1)));
@@ -220,7 +273,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_wrong_file_changes_nothing() {
-        let (file, mut watch) = watch("wrong", "").await;
+        let (file, watch) = watch("wrong", "").await;
         let before = watch.config.clone();
         std::fs::write(&file, "[[stream]]\ntopic = [\"b\"]\n").unwrap();
         let error = watch.change().unwrap_err().to_string();

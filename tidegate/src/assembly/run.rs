@@ -9,7 +9,7 @@ use tidegate_node::status::NodeStatus;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::assembly::cgroup;
-use crate::assembly::reload::{Change, Watch};
+use crate::assembly::reload::Watch;
 use crate::assembly::{self, Assembled, Taker, read_for};
 use crate::config::{Config, read, read_file};
 use crate::observe::http;
@@ -102,18 +102,22 @@ pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
 
 /// Reads the changed file and puts its rules in force, or tells why not.
 async fn reload(watch: &mut Watch, node: &mut Assembled) {
-    match watch.change() {
-        Ok(Change { rules, scopes, scripts, operators, waiting }) => {
-            node.running.intake.hub().set_scopes(scopes);
+    let changed = match watch.change() {
+        Ok((change, waiting)) => {
+            let config = change.config.clone();
+            node.change(change).await.map(|()| (config, waiting))
+        }
+        Err(error) => Err(error),
+    };
+    match changed {
+        Ok((config, waiting)) => {
+            watch.adopt(config);
             if !waiting.is_empty() {
                 let sections = waiting.join(", ");
                 tracing::warn!(
-                    "changes of {sections} need a new start: only [[stream]], [[script]] and [[operator]] change now"
+                    "changes of {sections} need a new start: only {} change now",
+                    assembly::reload::APPLIES
                 );
-            }
-            node.running.adapt(scripts, rules).await;
-            if let Err(error) = node.operators.change(&operators).await {
-                tracing::error!("the operators stay as they are: {error:#}");
             }
         }
         Err(error) => tracing::error!("the new configuration is not used: {error:#}"),

@@ -83,7 +83,7 @@ impl Config {
         let (ca, certificate, key) = (ca?, certificate?, key?);
         let own = Some((certificate.clone(), key.clone()));
         let client = ClientFiles { ca: ca.clone(), own };
-        Some((client, ServerFiles { certificate, key, client_ca: Some(ca) }))
+        Some((client, ServerFiles { certificate, key, client_ca: Some(ca), crl: None }))
     }
 
     /// Whether all members are processes of this machine.

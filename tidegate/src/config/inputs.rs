@@ -20,7 +20,7 @@ keys! {
         /// The topics of an existing broker, as a client of it.
         pub mqtt_client: Option<MqttClientConfig>,
         /// Other nodes of Tidegate, by several paths each: they have a link output.
-        pub link: Option<LinkInputConfig>,
+        pub link: Option<LinkInputConfig>; restarts(),
         /// A file that is played as if its records came now.
         pub replay: Option<ReplayConfig>,
     }

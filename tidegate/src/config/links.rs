@@ -65,6 +65,6 @@ impl LinkInputConfig {
     /// The files of its TLS, if all are given.
     pub fn tls_files(&self) -> Option<ServerFiles> {
         let (certificate, key) = (self.certificate.clone()?, self.key.clone()?);
-        Some(ServerFiles { certificate, key, client_ca: Some(self.ca.clone()?) })
+        Some(ServerFiles { certificate, key, client_ca: Some(self.ca.clone()?), crl: None })
     }
 }

@@ -79,6 +79,6 @@ impl Config {
     /// What the keeper of logs shows and asks for, if all files are given.
     pub fn mirror_server(&self) -> Option<ServerFiles> {
         let [ca, certificate, key] = self.mirror_files();
-        Some(ServerFiles { certificate: certificate?, key: key?, client_ca: Some(ca?) })
+        Some(ServerFiles { certificate: certificate?, key: key?, client_ca: Some(ca?), crl: None })
     }
 }

@@ -4,13 +4,13 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use tidegate_types::units::Size;
 use tokio::sync::watch;
 
-use super::mqtt::{Clients, MqttOptions};
+use super::mqtt::{Clients, MqttControl, MqttOptions};
 use super::relays::RelayCounts;
 use super::streams::Names;
 use crate::keys::findings::Findings;
@@ -52,6 +52,33 @@ pub trait InputKind: fmt::Debug {
     /// # Errors
     /// A key is missing, or a password or a file of TLS cannot be read.
     fn build(&self, surroundings: &Surroundings) -> anyhow::Result<Box<dyn Driver>>;
+
+    /// Makes what changes one that serves, so that these keys count and its clients stay; `None` where it has to begin
+    /// anew. It was started with the keys `before`. Nothing has changed until the answer is called.
+    ///
+    /// # Errors
+    /// As [`InputKind::build`], or a new address cannot be listened on.
+    fn change(
+        &self,
+        _before: &dyn InputKind,
+        _control: &Control,
+        _surroundings: &Surroundings,
+    ) -> anyhow::Result<Option<Change>> {
+        Ok(None)
+    }
+}
+
+/// Makes a change that is prepared.
+pub type Change = Box<dyn FnOnce() + Send>;
+
+/// What an input that serves can be told.
+#[derive(Clone, Debug, Default)]
+pub enum Control {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// What an MQTT listener can.
+    Mqtt(MqttControl),
 }
 
 /// Addresses that an input listens on: its key `listen`.
@@ -123,6 +150,8 @@ pub struct Opened {
     pub addresses: Vec<SocketAddr>,
     /// Serves it; an error ends the node.
     pub serve: Served,
+    /// What it can be told meanwhile.
+    pub control: Control,
 }
 
 /// An input while it is served.
@@ -131,7 +160,7 @@ pub type Served = Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>>;
 impl Opened {
     /// An input that listens nowhere.
     pub fn quiet(serve: impl Future<Output = anyhow::Result<()>> + Send + 'static) -> Opened {
-        Opened { addresses: Vec::new(), serve: Box::pin(serve) }
+        Opened { addresses: Vec::new(), serve: Box::pin(serve), control: Control::Nothing }
     }
 
     /// A listener, which is told to stop when the node is gone.
@@ -142,15 +171,22 @@ impl Opened {
     ) -> Opened {
         let (stop, stopped) = watch::channel(false);
         let serve = run(stopped);
-        let end = async move {
-            intake.closed().await;
+        let serve = async move {
+            let mut serve = pin!(serve);
+            tokio::select! {
+                () = &mut serve => return Ok(()),
+                () = intake.closed() => {}
+            }
             // The listener may have ended by itself.
             let _ = stop.send(true);
-        };
-        let serve = async move {
-            tokio::join!(serve, end);
+            serve.await;
             Ok(())
         };
-        Opened { addresses, serve: Box::pin(serve) }
+        Opened { addresses, serve: Box::pin(serve), control: Control::Nothing }
+    }
+
+    /// The same, and what it can be told.
+    pub fn told_by(self, control: Control) -> Opened {
+        Opened { control, ..self }
     }
 }

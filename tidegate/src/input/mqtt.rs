@@ -49,21 +49,25 @@ mod pulse;
 mod revive;
 mod room;
 pub mod session;
+mod sockets;
+mod terms;
 mod traffic;
 mod transport;
 pub mod websocket;
 mod woken;
 
 pub use self::clients::{ClientStatus, Clients};
-pub use self::listener::{MqttError, MqttListener, bind};
+pub use self::listener::{MqttListener, bind};
 pub use self::options::MqttOptions;
 pub use self::revive::revive;
 pub use self::session::Refused;
+pub use self::sockets::MqttError;
+pub use self::terms::MqttControl;
 pub use self::traffic::Traffic;
 pub use self::websocket::WebSocketOptions;
 pub use tidegate_mqtt::{Reason, Version, Violation};
 
-use super::kind::{Driver, Opened, Opening};
+use super::kind::{Control, Driver, Opened, Opening};
 use crate::node::contract::Intake;
 
 impl Driver for MqttOptions {
@@ -71,7 +75,10 @@ impl Driver for MqttOptions {
         Box::pin(async move {
             let listener = bind(*self).await?;
             let (addresses, offered) = (listener.local_addrs(), intake.clone());
-            Ok(Opened::listener(addresses, intake, |stopped| listener.run(offered, stopped)))
+            let control = Control::Mqtt(listener.control());
+            let opened =
+                Opened::listener(addresses, intake, |stopped| listener.run(offered, stopped));
+            Ok(opened.told_by(control))
         })
     }
 }

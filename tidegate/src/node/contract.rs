@@ -12,7 +12,7 @@ mod troubles;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_node::io::{Control, Input};
+use tidegate_node::io::{Control, Input, OutputId};
 use tidegate_types::class::ClassId;
 use tidegate_types::demand::Measured;
 use tidegate_types::record::{
@@ -51,6 +51,19 @@ pub enum Arrival {
     },
     /// A connection ended.
     Close(SourceId),
+    /// An output is to end, so that it can begin anew.
+    EndOutput(OutputId),
+    /// An output that has ended begins anew.
+    BeginOutput {
+        /// Which.
+        id: OutputId,
+        /// What the configuration calls it.
+        name: Arc<str>,
+        /// Where it will report.
+        feedback: Feedback,
+        /// The answer.
+        reply: oneshot::Sender<OutputPort>,
+    },
     /// The fleet's agent asks what the node carries and wants.
     Measure(oneshot::Sender<Option<Measured>>),
 }

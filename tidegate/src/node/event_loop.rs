@@ -275,6 +275,16 @@ impl Drive {
                 let _ = reply.send(source);
                 Input::Control(Control::Open { source, name, relays })
             }
+            Arrival::EndOutput(id) => return self.outputs[usize::from(id.0)].orders.stop(),
+            Arrival::BeginOutput { id, name, feedback, reply } => {
+                let end = &mut self.outputs[usize::from(id.0)];
+                // What its lanes said before they ended came before this, and is counted.
+                end.downs.fill(0);
+                let (orders, port) = OutputPort::new(id, name, end.downs.len() as u8, feedback);
+                end.orders = orders;
+                let _ = reply.send(port);
+                return;
+            }
             Arrival::Measure(reply) => {
                 let _ = reply.send(self.node.measured(self.clock.now()));
                 return;

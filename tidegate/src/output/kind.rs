@@ -66,6 +66,12 @@ pub trait OutputKind: fmt::Debug {
         UNCONFIRMED_MAX
     }
 
+    /// Whether it can end and begin anew with other keys while the node runs: it tells the node of each connection
+    /// that ends.
+    fn begins_anew(&self) -> bool {
+        false
+    }
+
     /// Makes what serves it. Nothing is connected yet.
     ///
     /// # Errors

@@ -79,6 +79,17 @@ impl OutputConfig {
         format!("{} ({place})", self.label())
     }
 
+    /// Whether an output with these keys can begin anew with those others while the node runs: what the node knows of it
+    /// is the same.
+    pub(crate) fn can_become(&self, other: &OutputConfig) -> bool {
+        let known = |output: &OutputConfig| {
+            let kind = output.kind().filter(|kind| kind.begins_anew())?;
+            let own = (kind.name(), kind.overhead(), kind.confirms(), output.unconfirmed_max());
+            Some((own, output.rate, output.law(), output.uplink().to_owned()))
+        };
+        self.label() == other.label() && known(self).is_some_and(|own| known(other) == Some(own))
+    }
+
     /// When it confirms a record, which the log then forgets.
     pub fn confirms(&self) -> &'static str {
         self.kind().map_or("at once: nothing is kept", OutputKind::confirms)

@@ -15,12 +15,12 @@ use super::Side;
 use super::api::{self, QueueHandle, Root};
 use super::board::ScriptCounts;
 use super::budget::Budget;
-use super::endpoint::Endpoint;
 use super::seat::{Moment, Seat};
 use super::spec::{Dialect, ScriptSpec};
 use super::stage::{self, Effects, Stage, Timer, Watched};
 use super::vm::{Failure, Vm};
 use crate::link::Links;
+use crate::support::http::endpoint::Endpoint;
 use crate::support::tls::ClientTls;
 
 /// Functions that see what comes, the first that there is: ours, then that of the paper.

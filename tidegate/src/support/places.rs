@@ -22,7 +22,6 @@ pub(crate) trait Occupant: Debug + Send + Sync {
 /// See the file's header.
 #[derive(Debug)]
 pub(crate) struct Places {
-    max: u32,
     free: Arc<Semaphore>,
     all: Mutex<All>,
     /// Whether a client that does not read what it asked for may have to leave as well.
@@ -32,6 +31,9 @@ pub(crate) struct Places {
 #[derive(Debug, Default)]
 struct All {
     last: u64,
+    max: u32,
+    /// Places that are given up as soon as they are left.
+    too_many: u32,
     open: BTreeMap<u64, (Arc<dyn Occupant>, Arc<Notify>)>,
 }
 
@@ -41,14 +43,28 @@ pub(crate) struct Place {
     places: Arc<Places>,
     number: u64,
     leave: Arc<Notify>,
-    _permit: OwnedSemaphorePermit,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Places {
     /// So many.
     pub(crate) fn new(max: u32, gives_up_blocked: bool) -> Arc<Places> {
         let free = Arc::new(Semaphore::new(max as usize));
-        Arc::new(Places { max, free, all: Mutex::default(), gives_up_blocked })
+        let all = Mutex::new(All { max, ..All::default() });
+        Arc::new(Places { free, all, gives_up_blocked })
+    }
+
+    /// So many from now on. Nobody has to leave: where there are fewer, places that are left are no more.
+    pub(crate) fn resize(&self, max: u32) {
+        let mut all = self.all();
+        let before = std::mem::replace(&mut all.max, max);
+        let more = max.saturating_sub(before);
+        let back = more.min(all.too_many);
+        all.too_many -= back;
+        self.free.add_permits((more - back) as usize);
+        let fewer = before.saturating_sub(max);
+        let at_once = self.free.forget_permits(fewer as usize);
+        all.too_many += fewer - u32::try_from(at_once).unwrap_or(fewer);
     }
 
     fn all(&self) -> MutexGuard<'_, All> {
@@ -70,7 +86,7 @@ impl Places {
         all.last += 1;
         let leave = Arc::new(Notify::new());
         all.open.insert(all.last, (occupant, leave.clone()));
-        Some(Place { places: self.clone(), number: all.last, leave, _permit: permit })
+        Some(Place { places: self.clone(), number: all.last, leave, permit: Some(permit) })
     }
 
     /// Who has to leave: first those who asked for nothing yet, then those whose last exchange is longest over.
@@ -87,7 +103,8 @@ impl Places {
 
     /// Waits until all places are free.
     pub(crate) async fn emptied(&self) {
-        let _ = self.free.acquire_many(self.max).await;
+        let max = self.all().max;
+        let _ = self.free.acquire_many(max).await;
     }
 }
 
@@ -100,7 +117,14 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.places.all().open.remove(&self.number);
+        let mut all = self.places.all();
+        all.open.remove(&self.number);
+        if all.too_many > 0
+            && let Some(permit) = self.permit.take()
+        {
+            all.too_many -= 1;
+            permit.forget();
+        }
     }
 }
 
@@ -120,6 +144,30 @@ mod tests {
 
     use super::*;
     use crate::support::http::{Busy, Meter};
+
+    #[tokio::test]
+    async fn there_can_be_more_places_and_fewer_and_nobody_has_to_leave() {
+        let places = Places::new(2, false);
+        let busy = Meter::new(None);
+        let _busy = Busy::begin(&busy);
+        let enter = async || places.enter(busy.clone()).await;
+        let mut held = vec![enter().await.unwrap(), enter().await.unwrap()];
+        assert!(enter().await.is_none());
+        places.resize(4);
+        held.extend([enter().await.unwrap(), enter().await.unwrap()]);
+        assert!(enter().await.is_none());
+        places.resize(1);
+        for _ in 0..3 {
+            held.pop();
+            assert!(enter().await.is_none(), "{} are there", held.len());
+        }
+        places.resize(2);
+        held.push(enter().await.unwrap());
+        assert!(enter().await.is_none());
+        held.clear();
+        places.emptied().await;
+        assert_eq!(places.free.available_permits(), 2);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn the_eldest_idle_connection_makes_room_and_who_asked_nothing_first() {

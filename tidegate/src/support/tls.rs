@@ -6,24 +6,28 @@
 pub mod authority;
 mod certificate;
 mod chain;
+mod dialing;
 pub(crate) mod grpc;
 pub(crate) mod private;
 mod roots;
+mod serving;
 mod stream;
 mod trust;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::server::WebPkiClientVerifier;
+use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 pub use self::certificate::{Certificate, CertificateError, Role};
 pub use self::chain::{ShownAs, leads};
+pub use self::dialing::client;
 pub use self::roots::system_bundle;
+pub use self::serving::{Callers, serving};
 pub use self::stream::Stream;
 pub use self::trust::{Trust, Untrusted};
 
@@ -39,6 +43,15 @@ pub struct ServerFiles {
     pub key: PathBuf,
     /// Authorities whose certificates clients must show; `None` asks for none.
     pub client_ca: Option<PathBuf>,
+    /// Their revocation lists; a client whose authority has none in it is not let in.
+    pub crl: Option<PathBuf>,
+}
+
+impl ServerFiles {
+    fn all(&self) -> Vec<PathBuf> {
+        let rest = self.client_ca.iter().chain(&self.crl);
+        [&self.certificate, &self.key].into_iter().chain(rest).cloned().collect()
+    }
 }
 
 /// Files of an output's TLS.
@@ -48,6 +61,13 @@ pub struct ClientFiles {
     pub ca: PathBuf,
     /// What it shows of itself, and the key, if the far end wants to see that.
     pub own: Option<(PathBuf, PathBuf)>,
+}
+
+impl ClientFiles {
+    fn all(&self) -> Vec<PathBuf> {
+        let own = self.own.iter().flat_map(|(certificate, key)| [certificate, key]);
+        std::iter::once(&self.ca).chain(own).cloned().collect()
+    }
 }
 
 /// Why TLS cannot be set up.
@@ -115,31 +135,12 @@ pub enum TlsError {
     },
 }
 
-/// What a listener needs for TLS.
+/// What a listener needs for TLS. Its files are followed.
 ///
 /// # Errors
 /// A file cannot be used; the error names it.
 pub fn server(files: &ServerFiles) -> Result<Arc<ServerConfig>, TlsError> {
-    let provider = Arc::new(ring::default_provider());
-    let (chain, key) = identity(&files.certificate, &files.key, &provider)?;
-    let other = |file: &Path, what: String| TlsError::Other { file: file.into(), what };
-    let builder = ServerConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .map_err(|error| other(&files.certificate, error.to_string()))?;
-    let builder = match &files.client_ca {
-        None => builder.with_no_client_auth(),
-        Some(file) => {
-            let roots = Arc::new(authorities(file)?);
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider)
-                .build()
-                .map_err(|error| other(file, error.to_string()))?;
-            builder.with_client_cert_verifier(verifier)
-        }
-    };
-    let config = builder
-        .with_single_cert(chain, key)
-        .map_err(|error| other(&files.certificate, error.to_string()))?;
-    Ok(Arc::new(config))
+    serving(files).map(|(config, _)| config)
 }
 
 /// The same listener, which speaks these protocols (ALPN) with who asks for one, and with nobody who asks for others.
@@ -149,30 +150,7 @@ pub fn speaking(config: Arc<ServerConfig>, protocols: &[&str]) -> Arc<ServerConf
     Arc::new(config)
 }
 
-/// What an output needs for TLS.
-///
-/// # Errors
-/// A file cannot be used; the error names it.
-pub fn client(files: &ClientFiles) -> Result<Arc<ClientConfig>, TlsError> {
-    let provider = Arc::new(ring::default_provider());
-    let other = |file: &Path, what: String| TlsError::Other { file: file.into(), what };
-    let builder = ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .map_err(|error| other(&files.ca, error.to_string()))?
-        .with_root_certificates(authorities(&files.ca)?);
-    let config = match &files.own {
-        None => builder.with_no_client_auth(),
-        Some((certificate, key)) => {
-            let (chain, key) = identity(certificate, key, &provider)?;
-            builder
-                .with_client_auth_cert(chain, key)
-                .map_err(|error| other(certificate, error.to_string()))?
-        }
-    };
-    Ok(Arc::new(config))
-}
-
-/// What an output needs for TLS, with the files that it came from.
+/// What an output needs for TLS, with the files that it came from, which are followed.
 #[derive(Clone, Debug)]
 pub struct ClientTls {
     files: ClientFiles,
@@ -261,7 +239,7 @@ fn identity(
     certificate: &Path,
     key: &Path,
     provider: &CryptoProvider,
-) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
+) -> Result<CertifiedKey, TlsError> {
     let chain = certificates(certificate)?;
     let wrong =
         |what: String| TlsError::Key { key: key.into(), certificate: certificate.into(), what };
@@ -274,10 +252,11 @@ fn identity(
     })?;
     let signer = provider
         .key_provider
-        .load_private_key(found.clone_key())
+        .load_private_key(found)
         .map_err(|_| wrong("a key that cannot be used".into()))?;
-    match rustls::sign::CertifiedKey::new(chain.clone(), signer).keys_match() {
-        Ok(()) => Ok((chain, found)),
+    let own = CertifiedKey::new(chain, signer);
+    match own.keys_match() {
+        Ok(()) => Ok(own),
         Err(_) => Err(wrong("another key than the certificate's".into())),
     }
 }

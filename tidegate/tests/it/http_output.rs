@@ -250,8 +250,12 @@ async fn records_reach_an_http_server_by_ipv6() {
 async fn records_reach_an_http_server_over_tls_with_a_certificate_of_our_own() {
     let authority = Authority::new("http-output");
     let own = authority.issue("server");
-    let files =
-        ServerFiles { certificate: own.certificate, key: own.key, client_ca: Some(authority.ca()) };
+    let files = ServerFiles {
+        certificate: own.certificate,
+        key: own.key,
+        client_ca: Some(authority.ca()),
+        crl: None,
+    };
     let server = Server::new(|_, _| answer(200, ""));
     let (address, _) = server.start(Some(files)).await;
     let (ca, own) = (authority.ca(), authority.issue("gate-7"));

@@ -12,12 +12,14 @@ mod hostile;
 mod node;
 mod patience;
 mod quotas;
+mod reload;
 mod sessions;
 mod standard;
 mod stress;
 mod subscribers;
 mod subscribing;
 mod tls;
+mod tokens;
 mod websocket;
 mod wills;
 

@@ -270,3 +270,51 @@ fn sys_topics_are_told_to_subscribers_here_and_nowhere_else() {
     assert!(node.end().success());
     assert_eq!(lines_in(&folder), 1, "what was published alone");
 }
+
+#[test]
+fn an_output_leads_elsewhere_and_a_listener_comes_while_records_wait_and_none_is_lost() {
+    let far = |name: &str| {
+        let config = "[[input]]\nmqtt = { listen = \"127.0.0.1:0\" }\n[http]\nlisten = []\n\
+                      [[output]]\nsink = { discard = true }\n";
+        let mut node = Node::start(name, config);
+        let address = node.wait_for("MQTT at ");
+        (node, address)
+    };
+    let ((mut one, at_one), (mut two, at_two)) = (far("anew-one"), far("anew-two"));
+    let listener = "[[input]]\nmqtt = { listen = \"127.0.0.1:0\" }\n";
+    let leading = |to: &str, more: &str| {
+        format!(
+            "{listener}{more}[http]\nlisten = []\n[[output]]\nmqtt = {{ url = \"mqtt://{to}\" }}\n"
+        )
+    };
+    // Nobody listens there.
+    let mut node = Node::start("anew", &leading("127.0.0.1:1", ""));
+    let mqtt = node.wait_for("MQTT at ");
+    node.wait_for("ready");
+    let first = publish(&mqtt);
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("anew.toml");
+    std::fs::write(&file, leading(&at_one, "")).unwrap();
+    node.wait_for("output \"mqtt\" begins anew");
+    one.wait_for("ready");
+    let second = publish(&mqtt);
+    // The same with another listener, which is opened before anything changes.
+    std::fs::write(&file, leading(&at_two, listener)).unwrap();
+    let another = node.wait_for("listening at ");
+    node.wait_for("output \"mqtt\" begins anew");
+    let third = publish(another.split_whitespace().next().unwrap());
+    // What needs a new start is named, and changes nothing.
+    std::fs::write(&file, leading(&at_two, listener) + "rate = \"1mbit\"\n").unwrap();
+    assert!(node.wait_for("changes of ").starts_with("[[output]] need a new start"));
+    node.signal();
+    let counts = node.wait_for("stopped: ");
+    assert!(counts.starts_with("accepted 3, confirmed 3, dropped 0, held 0, lost 0"), "{counts}");
+    drop((first, second, third));
+    let mut arrived = 0;
+    for far in [&mut one, &mut two] {
+        far.signal();
+        let counts = far.wait_for("accepted ");
+        let number = counts.split(',').next().unwrap();
+        arrived += number.parse::<u64>().unwrap();
+    }
+    assert!(arrived >= 3, "{arrived} arrived");
+}

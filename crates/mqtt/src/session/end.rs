@@ -23,6 +23,12 @@ pub enum Denied {
     /// The certificate says no name.
     #[error("no common name in the certificate of the client")]
     Certificate,
+    /// Its password is a token that is not believed.
+    #[error("its token is refused: {0}")]
+    Token(&'static str),
+    /// The server that knows the users could not be asked.
+    #[error("the server that is asked about logins does not answer")]
+    Unasked,
 }
 
 impl Denied {
@@ -33,6 +39,8 @@ impl Denied {
             Denied::Anonymous => "anonymous",
             Denied::Busy => "busy",
             Denied::Certificate => "certificate",
+            Denied::Token(_) => "token",
+            Denied::Unasked => "unasked",
         }
     }
 }
@@ -114,6 +122,12 @@ pub enum End {
     /// All that the client publishes belongs to another node, which it can use at once.
     #[error("its topics are at another node: it was told {0}")]
     Elsewhere(Arc<str>),
+    /// What the client had a right to when it came, it has a right to no more.
+    #[error("its right has ended: {0}")]
+    Revoked(&'static str),
+    /// The listener is no more; others of the node may be.
+    #[error("its listener is no more")]
+    Removed,
     /// The node is stopping.
     #[error("the node is stopping")]
     Stopping,
@@ -143,6 +157,8 @@ impl End {
             End::KeepAlive => Some(Reason::KeepAliveTimeout),
             End::TakenOver => Some(Reason::SessionTakenOver),
             End::Elsewhere(_) => Some(Reason::UseAnotherServer),
+            End::Revoked(_) => Some(Reason::NotAuthorized),
+            End::Removed => Some(Reason::AdministrativeAction),
             End::Stopping => Some(Reason::ServerShuttingDown),
         }
     }
@@ -151,7 +167,7 @@ impl End {
     pub fn is_worth_a_warning(&self) -> bool {
         match self {
             End::Disconnected { .. } | End::Closed | End::Failed(_) | End::Stopping => false,
-            End::Elsewhere(_) => false,
+            End::Elsewhere(_) | End::Removed => false,
             End::Violation { .. } | End::Refused { .. } | End::KeepAlive => true,
             End::ConnectTimeout
             | End::NotReading
@@ -160,7 +176,7 @@ impl End {
             | End::Untrusted(_)
             | End::NoWebSocket(_) => true,
             End::Denied(_) | End::Reserved | End::Foreign | End::Unready | End::NoRoom(_) => true,
-            End::TooManyOfUser => true,
+            End::TooManyOfUser | End::Revoked(_) => true,
         }
     }
 }

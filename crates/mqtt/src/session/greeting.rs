@@ -79,8 +79,9 @@ impl<S: SessionSubscriber> Session<S> {
     /// Refuses the CONNECT that waits for its answer.
     pub fn deny(&mut self, why: Denied, out: &mut Vec<u8>) {
         let (reason, code) = match why {
-            Denied::Password => (Reason::BadUserNameOrPassword, 4),
+            Denied::Password | Denied::Token(_) => (Reason::BadUserNameOrPassword, 4),
             Denied::Busy => (Reason::ServerBusy, 3),
+            Denied::Unasked => (Reason::ServerUnavailable, 3),
             Denied::Anonymous | Denied::Certificate => (Reason::NotAuthorized, 5),
         };
         match self.version {

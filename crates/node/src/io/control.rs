@@ -7,7 +7,7 @@ use tidegate_log::SessionPosition;
 use tidegate_types::amount::Amount;
 use tidegate_types::class::ClassId;
 use tidegate_types::record::{DeliveryId, Owner, Quota, SourceId};
-use tidegate_types::units::Rate;
+use tidegate_types::units::{Rate, Size};
 
 use super::{OutputId, QueueId};
 use crate::rules::{RuleId, Rules};
@@ -113,4 +113,11 @@ pub enum Control {
     Reconsider,
     /// New rules; the stored backlog is re-classed.
     Rules(Arc<Rules>),
+    /// Other bounds. What is held already stays, though it is more.
+    Limits {
+        /// Bytes of all records in memory.
+        memory: Size,
+        /// Bytes of one record.
+        record_max: Size,
+    },
 }

@@ -195,6 +195,18 @@ impl Node {
 
 /// New rules.
 impl Node {
+    /// Holds the node to other bounds. Who waits for room is looked at again: there may be more.
+    pub(super) fn limit(&mut self, memory: Size, record_max: Size) {
+        let options = NodeOptions { memory, record_max, ..NodeOptions::clone(&self.base.options) };
+        self.base.options = Arc::new(options);
+        self.base.holdings.lay_out(self.base.options.clone());
+        let streams: Vec<StreamKey> =
+            self.base.holdings.streams().all().map(|(key, _)| key).collect();
+        for stream in streams {
+            self.admission.no_longer_full(&mut self.base, stream);
+        }
+    }
+
     /// Puts new rules in force, or leaves all as it is and says why. A record that waits gets the class,
     /// bound and destinations of the rule that covers it now; what is under way is finished. A record on
     /// disk gets them when it is read back.

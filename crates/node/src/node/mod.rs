@@ -174,6 +174,7 @@ impl Node {
             }
             Control::Reconsider => self.reconsider(),
             Control::Rules(rules) => self.reload(&rules),
+            Control::Limits { memory, record_max } => self.limit(memory, record_max),
         }
     }
 

@@ -7,8 +7,8 @@ use super::{Findings, name_is_good};
 use crate::config::nearest::suggest;
 use crate::config::places::Place;
 use crate::config::{Config, ScriptConfig};
-use crate::script::endpoint::Endpoint;
 use crate::script::{ENDPOINTS_MAX, SCRIPTS_MAX};
+use crate::support::http::endpoint::Endpoint;
 
 /// A call that may take longer than this delays other streams by more than they are promised.
 const TIME_GOOD: Duration = Duration::from_millis(4);

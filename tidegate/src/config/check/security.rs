@@ -22,6 +22,12 @@ pub(in crate::config) fn listener(mqtt: &MqttInputConfig, place: &Place, finding
                     \"node.key\" (`tidegate keys` makes them)";
         findings.error(place.to("tls"), text);
     }
+    if let Some(tls) = mqtt.tls.as_ref().filter(|tls| tls.crl.is_some())
+        && tls.client_ca.is_none()
+    {
+        let text = "clients show no certificate that could be revoked: give client_ca too";
+        findings.error(place.to("tls").to("crl"), text);
+    }
     identification(mqtt, place, findings);
     origins(mqtt, place, findings);
     if mqtt.keepalive_max.is_some_and(|most| !KEEPALIVES.contains(&most.0.as_secs())) {
@@ -34,7 +40,7 @@ pub(in crate::config) fn listener(mqtt: &MqttInputConfig, place: &Place, finding
         let text = format!("{} entries: give 1 to {ALLOW_MAX}, or leave it out", allow.len());
         findings.error(section.clone(), text);
     }
-    let is_known = mqtt.users.is_some() || mqtt.user_from == UserFrom::Certificate;
+    let is_known = mqtt.knows_users() || mqtt.user_from == UserFrom::Certificate;
     for (index, entry) in allow.iter().enumerate() {
         let place = section.to(index);
         if entry.topics.is_empty() && entry.subscribe.is_empty() {
@@ -43,7 +49,7 @@ pub(in crate::config) fn listener(mqtt: &MqttInputConfig, place: &Place, finding
         let mut filters = entry.topics.iter().chain(&entry.subscribe);
         let of_user = entry.user.is_some() || filters.any(|topic| topic.contains("%u"));
         if of_user && !is_known {
-            let text = "nobody has a user name here: give users = \"users\", or user_from = \
+            let text = "nobody has a user name here: give users = \"users\", jwt or hook, or user_from = \
                         \"certificate\"";
             findings.error(place.clone(), text);
         }
@@ -84,9 +90,14 @@ fn identification(mqtt: &MqttInputConfig, place: &Place, findings: &mut Findings
             let text = "clients show no certificate: give tls = { ..., client_ca = \"ca.pem\" }";
             findings.error(place.to("user_from"), text);
         }
-        if mqtt.users.is_some() {
-            let text = "the certificate names the user: leave out users, or user_from";
-            findings.error(place.to("users"), text);
+        let given = [
+            ("users", mqtt.users.is_some()),
+            ("jwt", mqtt.jwt.is_some()),
+            ("hook", mqtt.hook.is_some()),
+        ];
+        for (key, _) in given.into_iter().filter(|(_, is_given)| *is_given) {
+            let text = format!("the certificate names the user: leave out {key}, or user_from");
+            findings.error(place.to(key), text);
         }
     }
     if mqtt.anonymous && mqtt.user_from == UserFrom::Certificate {
@@ -97,7 +108,7 @@ fn identification(mqtt: &MqttInputConfig, place: &Place, findings: &mut Findings
     let shows_certificate = mqtt.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
     if let Some(open) =
         mqtt.listen.iter().flat_map(|listen| &listen.0).find(|one| !one.ip().is_loopback())
-        && mqtt.users.is_none()
+        && !mqtt.knows_users()
         && !shows_certificate
         && !mqtt.anonymous
     {
@@ -107,8 +118,35 @@ fn identification(mqtt: &MqttInputConfig, place: &Place, findings: &mut Findings
         );
         findings.warning(place.to("listen"), text);
     }
-    if mqtt.users.is_some() && mqtt.tls.is_none() && mqtt.listen.as_ref().is_some_and(is_open) {
+    tokens(mqtt, place, findings);
+    if mqtt.knows_users() && mqtt.tls.is_none() && mqtt.listen.as_ref().is_some_and(is_open) {
         let text = "passwords cross the network in the clear: give tls, or listen on loopback";
         findings.warning(place.to("users"), text);
+    }
+}
+
+/// Tokens: where keys come from, and what they must say.
+fn tokens(mqtt: &MqttInputConfig, place: &Place, findings: &mut Findings) {
+    let Some(jwt) = &mqtt.jwt else { return };
+    let place = place.to("jwt");
+    match (&jwt.keys, &jwt.url) {
+        (None, None) => {
+            let text =
+                "no keys: give keys = \"jwks.json\", or url = \"https://login.example/jwks.json\"";
+            findings.error(place.clone(), text);
+        }
+        (Some(_), Some(_)) => {
+            findings.error(place.to("url"), "keys are given too: keep one of the two");
+        }
+        (None, Some(url)) if url.starts_with("http://") => {
+            let text = "whoever stands between can give keys of his own: take https://";
+            findings.warning(place.to("url"), text);
+        }
+        _ => {}
+    }
+    if jwt.url.is_some() && jwt.audience.is_empty() {
+        let text =
+            "tokens that were issued for anybody else would be taken: give audience = [\"plant\"]";
+        findings.error(place.clone(), text);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::config::check::security;
 use crate::config::{MqttInputConfig, Refused, TlsConfig, WebSocketConfig};
-use crate::input::kind::{Certificates, Driver, InputKind, Ports, Surroundings};
+use crate::input::kind::{Certificates, Change, Control, Driver, InputKind, Ports, Surroundings};
 use crate::input::mqtt::{self as input, MqttOptions};
 use crate::keys::findings::Findings;
 use crate::keys::places::Place;
@@ -29,6 +29,9 @@ impl InputKind for MqttInputConfig {
         if let Some(Err(error)) = self.users.as_deref().map(Users::read) {
             findings.error(place.to("users"), error.to_string());
         }
+        for (key, error) in self.logins() {
+            findings.error(place.to(key), error);
+        }
     }
 
     fn ports(&self) -> Option<Ports<'_>> {
@@ -41,13 +44,35 @@ impl InputKind for MqttInputConfig {
     }
 
     fn build(&self, surroundings: &Surroundings) -> anyhow::Result<Box<dyn Driver>> {
+        Ok(Box::new(self.options(surroundings)?))
+    }
+
+    fn change(
+        &self,
+        before: &dyn InputKind,
+        control: &Control,
+        surroundings: &Surroundings,
+    ) -> anyhow::Result<Option<Change>> {
+        let (Control::Mqtt(control), Some(ports)) = (control, before.ports()) else {
+            return Ok(None);
+        };
+        let change = control.change(self.options(surroundings)?, &available(ports.listen))?;
+        Ok(Some(Box::new(change)))
+    }
+}
+
+impl MqttInputConfig {
+    fn options(&self, surroundings: &Surroundings) -> anyhow::Result<MqttOptions> {
         let listen = self.listen.as_ref().map(|listen| available(&listen.0)).unwrap_or_default();
         let files = self.tls.as_ref().and_then(TlsConfig::files);
-        Ok(Box::new(MqttOptions {
+        let tls = files.map(|files| tls::serving(&files)).transpose()?;
+        let (tls, callers) = tls.map_or((None, None), |(tls, callers)| (Some(tls), callers));
+        Ok(MqttOptions {
             access: Arc::new(self.access()?),
             quotas: surroundings.quotas.clone(),
             clients: surroundings.clients.clone(),
-            tls: files.map(|files| tls::server(&files)).transpose()?,
+            tls,
+            callers,
             proxies: self.proxy_protocol.clone(),
             websocket: self.websocket.as_ref().map(WebSocketConfig::options),
             max_packet_size: surroundings.max_packet_size(),
@@ -63,6 +88,6 @@ impl InputKind for MqttInputConfig {
                 Refused::Drop => input::Refused::Drop,
             },
             ..MqttOptions::new(listen)
-        }))
+        })
     }
 }

@@ -104,7 +104,11 @@ fn every_key_has_a_sentence_and_says_when_a_change_counts() {
 fn a_reload_applies_what_says_so() {
     let applies =
         sections(FileKind::Node).into_iter().filter(|key| key.reload == Some(Reload::Applies));
-    assert_eq!(applies.map(|key| key.name).collect::<Vec<_>>(), ["stream", "script", "operator"]);
+    let applies: Vec<&str> = applies.map(|key| key.name).collect();
+    assert_eq!(applies, ["input", "stream", "script", "operator", "limits", "quota"]);
+    for name in applies {
+        assert!(crate::assembly::reload::APPLIES.contains(name), "{name}");
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep_until};
 use super::clients::{Estate, Line, Registration, Takeover};
 use super::listener::Shared;
 use super::session::{End, Memory, Session, Will};
+use super::terms::{Ending, Word};
 use crate::node::broker::{Hub, Subscriber};
 use crate::node::contract::Notice;
 use crate::node::door::{Door, From, Plain};
@@ -30,12 +31,12 @@ pub(super) struct Left<'a> {
     pub(super) registration: Registration,
     /// Set where a newer connection ended it.
     pub(super) takeover: Option<Takeover>,
-    pub(super) stop: &'a watch::Receiver<bool>,
+    pub(super) word: &'a watch::Receiver<Word>,
 }
 
 /// Settles what a connection leaves. Returns soon: what takes time goes on in a task of its own.
 pub(super) async fn settle(left: Left<'_>) {
-    let Left { shared, session, account, end, mut line, registration, takeover, stop } = left;
+    let Left { shared, session, account, end, mut line, registration, takeover, word } = left;
     let mut lasting = session.session_expiry();
     if let Some(Line { source, .. }) = line.as_ref().filter(|_| session.expiry_is_news()) {
         // The client said so with its goodbye. An error means that the node is gone.
@@ -85,7 +86,7 @@ pub(super) async fn settle(left: Left<'_>) {
                 line,
                 will,
                 until,
-                stop: stop.clone(),
+                ending: Ending::Listener(word.clone()),
                 permit: Some(permit),
             };
             tokio::spawn(afterlife.run());
@@ -163,19 +164,24 @@ pub(super) struct Afterlife {
     pub(super) will: Option<(Parting, Instant)>,
     /// When the session ends.
     pub(super) until: Instant,
-    pub(super) stop: watch::Receiver<bool>,
+    pub(super) ending: Ending,
     /// None for a session of an earlier process.
     pub(super) permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Afterlife {
     pub(super) async fn run(mut self) {
+        // Without its listener a session waits for the client at the others.
+        let mut is_removed = false;
         while self.memory.owes() || self.will.is_some() {
             let due = self.will.as_ref().map_or(self.until, |(_, due)| self.until.min(*due));
             let Some(Line { source, paused }) = &mut self.line else { break };
             let takeover = tokio::select! {
                 biased;
-                _ = self.stop.wait_for(|stop| *stop) => return,
+                end = self.ending.over(), if !is_removed => match end {
+                    End::Stopping => return,
+                    _ => { is_removed = true; continue; }
+                },
                 takeover = &mut self.registration.kicked => takeover.ok(),
                 notice = source.notice() => {
                     match notice {

@@ -270,6 +270,11 @@ impl Clients {
         number
     }
 
+    /// A listener takes so many clients from now on.
+    pub(super) fn resize_door(&self, door: u64, connections_max: usize) {
+        self.lock().presence.resize(door, connections_max as u64);
+    }
+
     /// Clients whose sessions are over since the last time that this was asked.
     pub(super) fn take_gone(&self) -> Vec<Arc<str>> {
         std::mem::take(&mut self.lock().gone)

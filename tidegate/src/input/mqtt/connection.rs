@@ -5,6 +5,7 @@ mod arrival;
 mod farewell;
 mod leaving;
 mod local;
+mod review;
 mod safety;
 
 use std::future::ready;
@@ -12,7 +13,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use tidegate_broker::journal::Note;
 use tidegate_log::SessionOwner;
@@ -27,18 +28,20 @@ use self::local::{Wants, others_first, roomy, rung};
 use self::safety::{Gates, safe};
 use super::afterlife::{Left, settle};
 use super::buffer::Buffer;
-use super::clients::{Caller, Estate, Heritage, Line};
+use super::clients::{Caller, Line};
 use super::listener::{Call, Shared};
 use super::options::MqttOptions;
 use super::pulse::{Pulse, arm};
 use super::room::Held;
 use super::session::{Effects, End, Session, SessionStep as Step};
+use super::terms::{Orders, Word, over};
 use super::transport::{Broken, Transport};
 use crate::node::broker::Seat;
 use crate::node::contract::{Notice, Source};
 use crate::node::door::Door;
 use crate::support::access::{Grants, Quota};
 use crate::support::places::address;
+use crate::support::tls::Callers;
 
 /// Write buffer that a connection keeps.
 const KEPT: usize = 1024;
@@ -46,7 +49,7 @@ const KEPT: usize = 1024;
 /// Serves one connection until it ends. Idle connections are mostly this future: what it holds across
 /// a wait is kept small.
 pub(super) async fn run(call: Call) {
-    let Call { stream, peer, shared, mut stop, place, arrival } = call;
+    let Call { stream, peer, shared, mut word, look, place, arrival } = call;
     let mut connection = Connection {
         stream: Transport::new(stream, shared.options.clients.traffic().clone()),
         peer,
@@ -62,18 +65,24 @@ pub(super) async fn run(call: Call) {
         room: None,
         account: shared.account_of(&address(peer.ip())),
         quota: Quota::default(),
+        callers: shared.options.callers.as_ref().map_or(0, Callers::edition),
         shared: &shared,
     };
     let greeted = tokio::select! {
         biased;
-        () = stopped(&mut stop) => Err(End::Stopping),
+        end = over(&mut word) => Err(end),
         greeted = timeout(shared.options.connect_timeout, connection.enter(&arrival)) => {
             greeted.unwrap_or(Err(End::ConnectTimeout))
         }
         () = place.needed() => Err(End::ConnectTimeout),
     };
     let end = match greeted {
-        Ok(()) => connection.live(&mut stop).await,
+        Ok(()) => {
+            if word.borrow().look != look {
+                word.mark_changed();
+            }
+            connection.live(&mut word).await
+        }
         Err(end) => {
             connection.finish(&end, &mut None).await;
             end
@@ -82,11 +91,6 @@ pub(super) async fn run(call: Call) {
     shared.report(&end, connection.session.client(), connection.peer);
     connection.linger(&end).await;
     drop(place);
-}
-
-async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // An error means that the sender is gone, and with it whoever runs this listener.
-    let _ = stop.wait_for(|stop| *stop).await;
 }
 
 struct Connection<'a> {
@@ -113,12 +117,14 @@ struct Connection<'a> {
     account: Account,
     /// What the user may have, once it is known who it is.
     quota: Quota,
+    /// The authorities by which its certificate was looked at last.
+    callers: u64,
     shared: &'a Arc<Shared>,
 }
 
 impl Connection<'_> {
     /// From an accepted CONNECT to the end: takes the client id over, opens the source, serves.
-    async fn live(&mut self, stop: &mut watch::Receiver<bool>) -> End {
+    async fn live(&mut self, word: &mut watch::Receiver<Word>) -> End {
         let mut client = self.session.client().clone();
         if client.is_empty() {
             client = self.shared.options.clients.assign();
@@ -138,7 +144,7 @@ impl Connection<'_> {
             };
         self.shared.tell_gone().await;
         let mut line = self.inherit(heritage).await;
-        let (is_replaced, patience) = (AtomicBool::new(false), self.shared.options.stop_grace);
+        let (orders, patience) = (Orders::default(), self.shared.options.stop_grace);
         let (end, takeover) = {
             let mut serving = pin!(async {
                 if line.is_none() {
@@ -148,20 +154,29 @@ impl Connection<'_> {
                     line = Some(Line { source, paused: false });
                 }
                 match &mut line {
-                    Some(line) => self.serve(client, line, &is_replaced).await,
+                    Some(line) => self.serve(client, line, &orders).await,
                     None => End::Stopping,
                 }
             });
-            tokio::select! {
-                biased;
-                () = stopped(stop) => (End::Stopping, None),
-                kicked = &mut registration.kicked => {
-                    is_replaced.store(true, Ordering::Relaxed);
-                    // Boxed: few connections ever come here, and all would have the room for it.
-                    let end = Box::pin(timeout(patience, serving)).await;
-                    (end.unwrap_or(End::TakenOver), kicked.ok())
+            loop {
+                tokio::select! {
+                    biased;
+                    // An error means that the sender is gone, and with it whoever runs this listener.
+                    heard = word.changed() => {
+                        let Word { over, terms, .. } = word.borrow_and_update().clone();
+                        if let Some(end) = over.or(heard.is_err().then_some(End::Stopping)) {
+                            break (end, None);
+                        }
+                        orders.review(terms);
+                    }
+                    kicked = &mut registration.kicked => {
+                        orders.is_replaced.store(true, Ordering::Relaxed);
+                        // Boxed: few connections ever come here, and all would have the room for it.
+                        let end = Box::pin(timeout(patience, serving)).await;
+                        break (end.unwrap_or(End::TakenOver), kicked.ok());
+                    }
+                    end = &mut serving => break (end, None),
                 }
-                end = &mut serving => (end, None),
             }
         };
         // The connection may have ended while the node was busy: what it never heard of comes again.
@@ -170,30 +185,12 @@ impl Connection<'_> {
         self.finish(&end, &mut line).await;
         let (shared, session) = (self.shared, &mut self.session);
         let account = &self.account;
-        settle(Left { shared, session, account, end: &end, line, registration, takeover, stop })
+        settle(Left { shared, session, account, end: &end, line, registration, takeover, word })
             .await;
         end
     }
 
-    /// Takes what is left of an older session. An older connection ends soon, so the wait is short; and
-    /// what it leaves must not be lost to a newer one still.
-    async fn inherit(&mut self, heritage: Heritage) -> Option<Line> {
-        match heritage {
-            Heritage::Nothing => None,
-            Heritage::Kept(memory) => {
-                self.session.resume(memory);
-                None
-            }
-            Heritage::Awaited(left) => {
-                // An error is the answer: the older connection dropped its end.
-                let Estate { memory, line } = left.await.ok()?;
-                self.session.resume(memory);
-                line
-            }
-        }
-    }
-
-    async fn serve(&mut self, client: Arc<str>, line: &mut Line, is_replaced: &AtomicBool) -> End {
+    async fn serve(&mut self, client: Arc<str>, line: &mut Line, orders: &Orders) -> End {
         let patience = self.shared.options.connect_timeout;
         let Line { source, paused } = line;
         if self.charge(source).await.is_err() {
@@ -208,7 +205,7 @@ impl Connection<'_> {
         self.resume_subscriptions();
         self.endure(&client);
         match self.session.opened(line.source.id(), client, &mut self.effects) {
-            Ok(()) => self.exchange(line, is_replaced).await.err().unwrap_or(End::Closed),
+            Ok(()) => self.exchange(line, orders).await.err().unwrap_or(End::Closed),
             Err(end) => end,
         }
     }
@@ -228,12 +225,16 @@ impl Connection<'_> {
     }
 
     /// The loop of a connection. Returns by its error only.
-    async fn exchange(&mut self, line: &mut Line, is_replaced: &AtomicBool) -> Result<(), End> {
+    async fn exchange(&mut self, line: &mut Line, orders: &Orders) -> Result<(), End> {
         let Line { source, paused } = line;
-        let mut pulse = Pulse::new(self.session.keepalive(), &self.shared.options);
+        let mut pulse =
+            Pulse::new(self.session.keepalive(), &self.shared.options).until(self.grants.end());
         let mut timer = pin!(sleep_until(pulse.never()));
-        let mut leaving = Leaving::new(is_replaced, self.shared.options.stop_grace);
+        let mut leaving = Leaving::new(orders, self.shared.options.stop_grace);
         loop {
+            if let Some(terms) = orders.take_terms() {
+                self.review(&terms)?;
+            }
             let held = *paused || self.crowded.is_some() || self.referral.is_some();
             let step = if held { Step::Wait } else { self.receive(source.now()) };
             self.take_step(source).await?;
@@ -282,7 +283,7 @@ impl Connection<'_> {
                     Some(notice) => self.heed(notice, paused),
                     None => return Err(End::Stopping),
                 },
-                () = leaving.replaced() => {}
+                () = leaving.ordered() => {}
                 writable = self.stream.writable(), if blocked => writable.map_err(failed)?,
                 room = self.shared.room.wait(&self.account, excess.unwrap_or(0)), if crowded => {
                     self.room = Some(room);

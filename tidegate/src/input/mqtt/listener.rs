@@ -1,18 +1,18 @@
 //! The listening sockets: accept, count, hand over to connections.
 
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use socket2::{SockRef, TcpKeepalive};
 use tidegate_broker::fair_queue::FairQueueLimits;
 use tidegate_node::io::Control;
 use tidegate_types::account::{Account, Level, Refusal};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{interval, sleep, timeout};
 
 use super::clients::Registration;
@@ -20,14 +20,14 @@ use super::connection;
 use super::options::MqttOptions;
 use super::room::Room;
 use super::session::{End, Limits, Memory};
+use super::sockets::{Bound, MqttError, bound};
+use super::terms::{MqttControl, Order, Word, over};
 use crate::node::contract::Intake;
 use crate::support::complaints::Complaints;
 use crate::support::places::{Occupant, Place, Places};
-use crate::support::tls::{self, Stream};
+use crate::support::tls::{Callers, Stream};
 use crate::support::turns::Desk;
 
-/// Connections that the kernel may hold for us: a site that comes back after a power cut.
-const BACKLOG: i32 = 4096;
 /// After this silence the kernel asks whether a client is still there: the only way to find a dead one
 /// that wanted no keepalive.
 const TCP_KEEPALIVE: Duration = Duration::from_secs(120);
@@ -45,34 +45,6 @@ const ACCEPT_WAIT_MAX: Duration = Duration::from_secs(1);
 const TIDY_PERIOD: Duration = Duration::from_secs(1);
 /// How long a stop waits for connections beyond their own grace.
 const STOP_MARGIN: Duration = Duration::from_secs(2);
-
-/// Why an MQTT input cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum MqttError {
-    /// No address at all.
-    #[error("mqtt input: no address to listen on; give one, such as 0.0.0.0:1883")]
-    NoAddress,
-    /// An address cannot be listened on.
-    #[error("mqtt input: cannot listen on {address}: {source}{cure}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// What would help, as a continued sentence.
-        cure: &'static str,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// An option is out of its range.
-    #[error("mqtt input: {name} is {value}, but must be {range}")]
-    Option {
-        /// Name of the option.
-        name: &'static str,
-        /// What it is.
-        value: u64,
-        /// What it may be.
-        range: &'static str,
-    },
-}
 
 /// What all connections of a listener share.
 pub(super) struct Shared {
@@ -94,6 +66,29 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// The same listener on other terms. What it has together with others stays.
+    fn on(&self, options: &MqttOptions) -> Shared {
+        let options = MqttOptions { clients: self.options.clients.clone(), ..options.clone() };
+        Shared {
+            limits: limits(&options, self.limits.keeps_subscriptions),
+            options,
+            intake: self.intake.clone(),
+            room: self.room.clone(),
+            afterlives: self.afterlives.clone(),
+            complaints: Complaints::new(Instant::now()),
+            account: self.account.clone(),
+            handshakes: self.handshakes.clone(),
+            places: self.places.clone(),
+            door: self.door,
+        }
+    }
+
+    /// Changes when clients that are in must be looked at again.
+    fn edition(&self) -> (u64, u64) {
+        let callers = self.options.callers.as_ref();
+        (self.options.access.edition(), callers.map_or(0, Callers::edition))
+    }
+
     /// What one user may make the broker hold, or an address where nobody says who he is.
     pub(super) fn account_of(&self, user: &str) -> Account {
         self.account.fair_named(Level::User, user)
@@ -123,6 +118,9 @@ impl Shared {
 
     /// Logs the end of a connection; warnings are bounded.
     pub(super) fn report(&self, end: &End, client: &str, peer: SocketAddr) {
+        if matches!(end, End::Revoked(_)) {
+            self.intake.counts().denied("revoked");
+        }
         if !end.is_worth_a_warning() {
             tracing::debug!(client, %peer, "{end}");
         } else if let Some(withheld) = self.complaints.allow(Instant::now()) {
@@ -158,7 +156,9 @@ pub(super) struct Call {
     pub(super) stream: Stream,
     pub(super) peer: SocketAddr,
     pub(super) shared: Arc<Shared>,
-    pub(super) stop: watch::Receiver<bool>,
+    pub(super) word: watch::Receiver<Word>,
+    /// The look that it began after.
+    pub(super) look: u64,
     pub(super) place: Place,
     pub(super) arrival: Arc<Arrival>,
 }
@@ -168,113 +168,43 @@ pub(super) struct Call {
 /// # Errors
 /// An option is out of range, or an address cannot be listened on.
 pub async fn bind(options: MqttOptions) -> Result<MqttListener, MqttError> {
-    check(&options)?;
-    let mut listeners = Vec::new();
-    for &address in &options.listen {
-        let beside_ipv4 = options
-            .listen
-            .iter()
-            .any(|other| other.is_ipv4() && other.port() == address.port() && other.port() != 0);
-        let listener = listen(address, beside_ipv4).map_err(|source| {
-            let cure = cure(source.kind());
-            MqttError::Listen { address, cure, source }
-        })?;
-        listeners.push(listener);
-    }
-    Ok(MqttListener { listeners, options })
-}
-
-fn check(options: &MqttOptions) -> Result<(), MqttError> {
-    if options.listen.is_empty() {
-        return Err(MqttError::NoAddress);
-    }
-    let wrong = |name, value, range| Err(MqttError::Option { name, value, range });
-    if options.sessions_max > CONNECTIONS_MOST {
-        return wrong("sessions_max", options.sessions_max as u64, "at most 1000000");
-    }
-    if !MqttOptions::PACKET_SIZES.contains(&options.max_packet_size) {
-        let value = options.max_packet_size.into();
-        return wrong("max_packet_size", value, "between 128 bytes and 256 MiB");
-    }
-    if options.receive_maximum == 0 {
-        return wrong("receive_maximum", 0, "at least 1");
-    }
-    if !(1..=CONNECTIONS_MOST).contains(&options.connections_max) {
-        let value = options.connections_max as u64;
-        return wrong("connections_max", value, "between 1 and 1000000");
-    }
-    Ok(())
-}
-
-/// What a listener speaks, in the words of ALPN: MQTT's own name, and that of devices that are made for a cloud; by
-/// WebSocket the HTTP that begins it.
-const ALPN: &[&str] = &["mqtt", "x-amzn-mqtt-ca"];
-const ALPN_WEB: &[&str] = &["http/1.1"];
-
-/// Largest `connections_max`.
-const CONNECTIONS_MOST: usize = 1_000_000;
-
-fn listen(address: SocketAddr, beside_ipv4: bool) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    if address.ip() == Ipv6Addr::UNSPECIFIED && beside_ipv4 {
-        // Else [::] would take the port of the IPv4 address in the same list.
-        socket.set_only_v6(true)?;
-    }
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    TcpListener::from_std(socket.into())
-}
-
-fn cure(kind: io::ErrorKind) -> &'static str {
-    match kind {
-        io::ErrorKind::AddrInUse => "; another program has this port: stop it, or choose another",
-        io::ErrorKind::AddrNotAvailable => {
-            "; this machine has no such address: use 0.0.0.0 or [::] for all of its addresses"
-        }
-        io::ErrorKind::PermissionDenied => {
-            "; ports below 1024 need the privilege CAP_NET_BIND_SERVICE: choose a higher one"
-        }
-        _ => "",
-    }
+    let options = options.speaking();
+    let listeners = bound(&options, |_| true)?;
+    let (control, orders) = mpsc::unbounded_channel();
+    Ok(MqttListener { listeners, options, control: MqttControl(control), orders })
 }
 
 /// Bound sockets that do not accept yet.
 #[derive(Debug)]
 pub struct MqttListener {
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Bound>,
     options: MqttOptions,
+    control: MqttControl,
+    orders: mpsc::UnboundedReceiver<Order>,
 }
 
 impl MqttListener {
     /// The addresses that clients can connect to, with the ports that the system chose.
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
-        self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+        self.listeners.iter().filter_map(|(_, listener)| listener.local_addr().ok()).collect()
+    }
+
+    /// What changes it while it runs.
+    pub fn control(&self) -> MqttControl {
+        self.control.clone()
     }
 
     /// Accepts clients until `stop` is true or its sender is gone, then ends all connections: clients
     /// get the answers that come within the grace of the options, and MQTT 5 clients the reason.
-    pub async fn run(self, intake: Intake, stop: watch::Receiver<bool>) {
-        let MqttListener { listeners, mut options } = self;
-        let protocols = if options.websocket.is_some() { ALPN_WEB } else { ALPN };
-        options.tls = options.tls.map(|config| tls::speaking(config, protocols));
-        let all = u32::try_from(options.connections_max).unwrap_or(u32::MAX);
-        let places = Places::new(all, false);
+    pub async fn run(self, intake: Intake, mut stop: watch::Receiver<bool>) {
+        let MqttListener { listeners, options, control, mut orders } = self;
+        let places = Places::new(whole(options.connections_max), false);
         let door = options.clients.door(options.connections_max);
-        let limits = Limits {
-            max_packet_size: options.max_packet_size,
-            receive_maximum: options.receive_maximum,
-            topic_alias_maximum: options.topic_alias_maximum,
-            session_expiry_max: u32::try_from(options.session_expiry_max.as_secs())
-                .unwrap_or(u32::MAX),
-            keepalive_max: u16::try_from(options.keepalive_max.as_secs()).unwrap_or(u16::MAX),
-            refused: options.refused,
-            keeps_subscriptions: intake.hub().journal().is_some(),
-        };
+        let keeps_subscriptions = intake.hub().journal().is_some();
+        let limits = limits(&options, keeps_subscriptions);
         let patience = options.stop_grace + STOP_MARGIN;
         let afterlives = Arc::new(Semaphore::new(options.sessions_max));
-        let shared = Arc::new(Shared {
+        let mut shared = Arc::new(Shared {
             options,
             limits,
             afterlives,
@@ -286,25 +216,49 @@ impl MqttListener {
             places: places.clone(),
             door,
         });
-        let mut accepting = JoinSet::new();
-        for listener in listeners {
-            accepting.spawn(accept_all(listener, shared.clone(), stop.clone()));
-        }
+        let word = watch::Sender::new(Word { over: None, terms: shared.clone(), look: 0 });
+        let mut accepting = Accepting::default();
+        accepting.begin(listeners, &word);
         let mut tidying = interval(TIDY_PERIOD);
+        let mut edition = shared.edition();
         loop {
             tokio::select! {
-                accepted = accepting.join_next() => {
+                accepted = accepting.tasks.join_next() => {
                     if accepted.is_none() {
                         break;
                     }
                 }
+                () = stopped(&mut stop), if word.borrow().over.is_none() => {
+                    word.send_modify(|word| word.over = Some(End::Stopping));
+                }
+                // Never nothing: `control` is held here.
+                Some(order) = orders.recv() => match order {
+                    Order::Change(options, added) => {
+                        accepting.begin(added, &word);
+                        accepting.retain(&options.listen);
+                        places.resize(whole(options.connections_max));
+                        shared.options.clients.resize_door(door, options.connections_max);
+                        shared = Arc::new(shared.on(&options));
+                        edition = shared.edition();
+                        word.send_modify(|word| {
+                            word.terms = shared.clone();
+                            word.look += 1;
+                        });
+                    }
+                    Order::Remove => word.send_modify(|word| word.over = Some(End::Removed)),
+                },
                 // What subscribers that never come back left would be added to for ever.
                 _ = tidying.tick() => {
                     shared.options.clients.tidy(shared.options.sessions_max);
                     shared.tell_gone().await;
+                    let now = shared.edition();
+                    if std::mem::replace(&mut edition, now) != now {
+                        word.send_modify(|word| word.look += 1);
+                    }
                 }
             }
         }
+        drop(control);
         let ended = timeout(patience, places.emptied()).await;
         if ended.is_err() {
             tracing::warn!("some mqtt connections did not end in time");
@@ -312,12 +266,57 @@ impl MqttListener {
     }
 }
 
-async fn accept_all(listener: TcpListener, shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
+fn whole(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+fn limits(options: &MqttOptions, keeps_subscriptions: bool) -> Limits {
+    Limits {
+        max_packet_size: options.max_packet_size,
+        receive_maximum: options.receive_maximum,
+        topic_alias_maximum: options.topic_alias_maximum,
+        session_expiry_max: u32::try_from(options.session_expiry_max.as_secs()).unwrap_or(u32::MAX),
+        keepalive_max: u16::try_from(options.keepalive_max.as_secs()).unwrap_or(u16::MAX),
+        refused: options.refused,
+        keeps_subscriptions,
+    }
+}
+
+/// Waits until the listener is to stop. An error means that whoever runs it is gone.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// The tasks that accept, by address.
+#[derive(Default)]
+struct Accepting {
+    tasks: JoinSet<()>,
+    of: Vec<(SocketAddr, AbortHandle)>,
+}
+
+impl Accepting {
+    fn begin(&mut self, listeners: Vec<Bound>, word: &watch::Sender<Word>) {
+        for (address, listener) in listeners {
+            let task = self.tasks.spawn(accept_all(listener, word.subscribe()));
+            self.of.push((address, task));
+        }
+    }
+
+    /// Gives up the addresses that are not among these.
+    fn retain(&mut self, addresses: &[SocketAddr]) {
+        let (stay, go) = self.of.drain(..).partition(|(address, _)| addresses.contains(address));
+        self.of = stay;
+        let go: Vec<(SocketAddr, AbortHandle)> = go;
+        go.iter().for_each(|(_, task)| task.abort());
+    }
+}
+
+async fn accept_all(listener: TcpListener, mut word: watch::Receiver<Word>) {
     let mut wait = Duration::ZERO;
     loop {
         let accepted = tokio::select! {
             biased;
-            _ = stop.wait_for(|stop| *stop) => return,
+            _ = over(&mut word) => return,
             accepted = listener.accept() => accepted,
         };
         match accepted {
@@ -326,7 +325,7 @@ async fn accept_all(listener: TcpListener, shared: Arc<Shared>, mut stop: watch:
                     tracing::info!("connections are accepted again");
                     wait = Duration::ZERO;
                 }
-                tokio::spawn(admit(stream, peer, shared.clone(), stop.clone()));
+                tokio::spawn(admit(stream, peer, word.clone()));
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
@@ -336,7 +335,7 @@ async fn accept_all(listener: TcpListener, shared: Arc<Shared>, mut stop: watch:
                 }
                 wait = (wait * 2).clamp(ACCEPT_WAIT, ACCEPT_WAIT_MAX);
                 tokio::select! {
-                    _ = stop.wait_for(|stop| *stop) => return,
+                    _ = over(&mut word) => return,
                     () = sleep(wait) => {}
                 }
             }
@@ -356,12 +355,8 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 }
 
 /// Where all places are taken, the eldest connection without a CONNECT leaves for the new one.
-async fn admit(
-    stream: TcpStream,
-    peer: SocketAddr,
-    shared: Arc<Shared>,
-    stop: watch::Receiver<bool>,
-) {
+async fn admit(stream: TcpStream, peer: SocketAddr, word: watch::Receiver<Word>) {
+    let Word { terms: shared, look, .. } = word.borrow().clone();
     let arrival = Arc::new(Arrival { at: Instant::now().into(), is_known: AtomicBool::new(false) });
     let Some(place) = shared.places.enter(arrival.clone()).await else {
         if let Some(withheld) = shared.complaints.allow(Instant::now()) {
@@ -380,5 +375,5 @@ async fn admit(
             Err(error) => return tracing::warn!(%peer, %error, "no TLS"),
         },
     };
-    connection::run(Call { stream, peer, shared, stop, place, arrival }).await;
+    connection::run(Call { stream, peer, shared, word, look, place, arrival }).await;
 }

@@ -11,6 +11,12 @@ use super::session::Refused;
 use super::websocket::WebSocketOptions;
 use crate::keys::network::Network;
 use crate::support::access::{Access, Quotas};
+use crate::support::tls::{self, Callers};
+
+/// What a listener speaks, in the words of ALPN: MQTT's own name, and that of devices that are made for a cloud; by
+/// WebSocket the HTTP that begins it.
+const ALPN: &[&str] = &["mqtt", "x-amzn-mqtt-ca"];
+const ALPN_WEB: &[&str] = &["http/1.1"];
 
 /// Options of one MQTT input.
 #[derive(Clone, Debug)]
@@ -19,6 +25,8 @@ pub struct MqttOptions {
     pub listen: Vec<SocketAddr>,
     /// TLS, if clients must speak it.
     pub tls: Option<Arc<ServerConfig>>,
+    /// Whose certificates it believes, if it asks for any.
+    pub callers: Option<Callers>,
     /// From where connections come that begin with the PROXY protocol: load balancers.
     pub proxies: Vec<Network>,
     /// WebSocket, if clients must speak it.
@@ -64,11 +72,19 @@ impl MqttOptions {
     /// Smallest and largest `max_packet_size`: a useful CONNECT, and what the standard can express.
     pub const PACKET_SIZES: std::ops::RangeInclusive<u32> = 128..=268_435_460;
 
+    /// The same, whose TLS agrees on what it speaks (ALPN).
+    pub(super) fn speaking(mut self) -> Self {
+        let protocols = if self.websocket.is_some() { ALPN_WEB } else { ALPN };
+        self.tls = self.tls.map(|config| tls::speaking(config, protocols));
+        self
+    }
+
     /// The defaults for these addresses.
     pub fn new(listen: Vec<SocketAddr>) -> Self {
         MqttOptions {
             listen,
             tls: None,
+            callers: None,
             proxies: Vec::new(),
             websocket: None,
             access: Arc::default(),

@@ -34,6 +34,8 @@ pub(super) struct Pulse {
     blocked: Option<Instant>,
     /// When the large packet that has room must be complete, and when to look at it next.
     packet: Option<(Instant, Instant)>,
+    /// When what the client came in by counts no more.
+    until: Option<Instant>,
 }
 
 impl Pulse {
@@ -42,7 +44,13 @@ impl Pulse {
         let silence = keepalive.or((!idle_timeout.is_zero()).then_some(idle_timeout));
         let heard = Instant::now();
         let (reading, blocked, packet) = (false, None, None);
-        Pulse { silence, write_timeout, packet_timeout, heard, reading, blocked, packet }
+        let until = None;
+        Pulse { silence, write_timeout, packet_timeout, heard, reading, blocked, packet, until }
+    }
+
+    /// The same for a client whose right to be here ends then.
+    pub(super) fn until(self, until: Option<Instant>) -> Self {
+        Pulse { until, ..self }
     }
 
     pub(super) fn never(&self) -> Instant {
@@ -67,6 +75,10 @@ impl Pulse {
 
     /// When to look again, if ever.
     pub(super) fn deadline(&mut self, reading: bool, blocked: bool) -> Option<Instant> {
+        self.patience(reading, blocked).into_iter().chain(self.until).min()
+    }
+
+    fn patience(&mut self, reading: bool, blocked: bool) -> Option<Instant> {
         if reading && !self.reading {
             self.heard();
         }
@@ -89,6 +101,9 @@ impl Pulse {
         let now = Instant::now();
         match (deadline, self.packet) {
             (Some(deadline), _) if now < deadline => Ok(()),
+            _ if self.until.is_some_and(|until| until <= now) => {
+                Err(End::Revoked("the time of its login is over"))
+            }
             _ if self.blocked.is_some() => Err(End::NotReading),
             (_, Some((until, _))) if is_awaited && (until <= now || self.heard + STALL <= now) => {
                 Err(End::SlowPacket)
@@ -184,6 +199,20 @@ mod tests {
         let deadline = pulse.deadline(true, false);
         advance(STALL).await;
         assert_eq!(pulse.check(deadline, true), Err(End::SlowPacket));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_right_ends_whatever_the_client_does() {
+        let until = Instant::now() + WRITE;
+        let mut pulse = Pulse::new(Some(KEEPALIVE), &options()).until(Some(until));
+        assert_eq!(pulse.deadline(false, false), Some(until), "paused");
+        let deadline = pulse.deadline(true, false);
+        advance(WRITE / 2).await;
+        pulse.heard();
+        assert_eq!(pulse.check(deadline, false), Ok(()));
+        advance(WRITE / 2).await;
+        let end = End::Revoked("the time of its login is over");
+        assert_eq!(pulse.check(deadline, false), Err(end));
     }
 
     #[tokio::test(start_paused = true)]

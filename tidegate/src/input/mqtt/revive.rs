@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::afterlife::{Afterlife, Parting};
 use super::clients::{Caller, Clients, Line};
 use super::session::Memory;
+use super::terms::Ending;
 use crate::node::broker::{Hub, Payer};
 use crate::node::contract::Intake;
 use crate::node::journal::Journal;
@@ -85,7 +86,7 @@ pub async fn revive(intake: &Intake, clients: &Arc<Clients>, logged: Vec<Session
             line: Some(Line { source, paused: false }),
             will: Some((parting(&will), after(will.due))),
             until: Instant::now() + lasting,
-            stop: stopped.clone(),
+            ending: Ending::Node(stopped.clone()),
             permit: None,
         };
         tokio::spawn(await_loaded(journal.clone(), afterlife));

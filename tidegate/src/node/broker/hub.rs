@@ -271,27 +271,29 @@ impl Hub {
         is_ended
     }
 
-    /// Ends the subscriptions, and forgets the messages, to which a session has no right any more.
+    /// Ends the subscriptions, and forgets the messages, to which a session has no right any more; says how many
+    /// subscriptions ended.
     pub fn restrict(
         &self,
         subscriber: &Subscriber,
         may_subscribe: impl Fn(&Subscription) -> bool,
         may_get: impl Fn(&Message) -> bool,
-    ) {
+    ) -> usize {
         let mut table = self.change();
         let id = subscriber.id();
         let wrong = |subscription: &&Subscription| !may_subscribe(subscription);
         let all = table.subscriptions.of(id).map(|(subscription, _)| subscription);
         let over: Vec<Subscription> = all.filter(wrong).cloned().collect();
-        for subscription in over {
-            table.subscriptions.unsubscribe(id, &subscription);
-            subscriber.seat.forgets(&subscription);
+        for subscription in &over {
+            table.subscriptions.unsubscribe(id, subscription);
+            subscriber.seat.forgets(subscription);
             if subscriber.seat.is_noted() {
                 subscriber.write(&Note::Unsubscribed(id, subscription.text().into()));
             }
         }
         drop(table);
         subscriber.seat.outbox().forbid(|delivery| may_get(&delivery.message));
+        over.len()
     }
 
     /// Keeps a message for later subscribers, or ends what is kept of its topic; whether it is kept.

@@ -10,8 +10,8 @@ use tokio::sync::mpsc;
 
 use crate::node::contract::Arrival;
 use crate::script::board::ScriptBoard;
-use crate::script::endpoint::Postman;
 use crate::script::{LoadError, Moment, Ran, Script, Scripts, Seat};
+use crate::support::http::endpoint::Postman;
 
 /// Time of scripts in one turn of the loop, after which inputs and outputs are heard. One call more may
 /// have begun: with the default bound on a call, others wait for 3 ms at most.

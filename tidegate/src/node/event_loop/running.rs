@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use tidegate_log::SessionState;
 use tidegate_log::mirror::SegmentLengths;
-use tidegate_node::io::{Control, Input};
+use tidegate_node::io::{Control, Input, OutputId};
 use tidegate_node::rules::Rules;
 use tidegate_node::status::NodeStatus;
 use tidegate_types::demand::Measured;
+use tidegate_types::units::Size;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::Adaptation;
 use crate::node::broker::Hub;
 use crate::node::contract::counts::InputCounts;
-use crate::node::contract::{Arrival, Clock, Intake, Stopping, Troubles};
+use crate::node::contract::{Arrival, Clock, Feedback, Intake, OutputPort, Stopping, Troubles};
 use crate::node::log_store::CommitCounts;
 use crate::script::Script;
 use crate::script::board::ScriptBoard;
@@ -61,6 +62,27 @@ impl Running {
     pub async fn adapt(&self, scripts: Vec<Script>, rules: Rules) {
         // A send fails only when the loop has ended already.
         let _ = self.adaptation.send((scripts, rules.into())).await;
+    }
+
+    /// Holds the node to other bounds.
+    pub async fn limit(&self, memory: Size, record_max: Size) {
+        // A send fails only when the loop has ended already.
+        let order = Control::Limits { memory, record_max };
+        let _ = self.arrivals.send(Arrival::Input(Input::Control(order))).await;
+    }
+
+    /// Ends an output: its connections close, and what they had not confirmed waits again.
+    pub async fn end_output(&self, id: OutputId) {
+        let _ = self.arrivals.send(Arrival::EndOutput(id)).await;
+    }
+
+    /// The port of an output that has ended and begins anew; nothing where the node is stopping.
+    pub async fn begin_output(&self, id: OutputId, name: Arc<str>) -> Option<OutputPort> {
+        let feedback = Feedback::new(self.arrivals.clone(), id, self.intake.clock());
+        let feedback = feedback.with_troubles(&self.status.troubles);
+        let (reply, port) = oneshot::channel();
+        self.arrivals.send(Arrival::BeginOutput { id, name, feedback, reply }).await.ok()?;
+        port.await.ok()
     }
 
     /// Accepts nothing more and waits until everything held has its fate, or until `patience` ends:

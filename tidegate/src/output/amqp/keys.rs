@@ -108,6 +108,10 @@ impl OutputKind for AmqpConfig {
         }
     }
 
+    fn begins_anew(&self) -> bool {
+        true
+    }
+
     fn overhead(&self) -> Size {
         Size(300)
     }

@@ -179,6 +179,10 @@ impl OutputKind for HttpOutputConfig {
         "when the server answers 2xx: in its memory or on disk, as the server is made"
     }
 
+    fn begins_anew(&self) -> bool {
+        true
+    }
+
     fn overhead(&self) -> Size {
         let url = self.far_end().url();
         let longest = |url: &Url| {

@@ -99,6 +99,10 @@ impl OutputKind for MqttOutputConfig {
         "when the broker acknowledges it: in its memory or on disk, as the broker is set"
     }
 
+    fn begins_anew(&self) -> bool {
+        true
+    }
+
     fn overhead(&self) -> Size {
         Size(200)
     }

@@ -1,7 +1,10 @@
 //! Which topics whom.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use tidegate_types::topic::{Filter, FilterError};
+use tokio::time::Instant;
 
 /// Stands for the user's name in a topic filter.
 const USER: &str = "%u";
@@ -50,13 +53,46 @@ pub struct Grants {
     last: Bytes,
     /// Whose they are.
     user: Option<Box<str>>,
+    proof: Proof,
+    /// What they were given beside the listener's rules.
+    own: Option<Arc<Allow>>,
+    /// Until when they count.
+    until: Option<Instant>,
+}
+
+/// By what a client has shown who it is, as far as that can end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Proof {
+    /// By nothing.
+    #[default]
+    Nothing,
+    /// By a password that was checked against what bears this mark.
+    Password(u64),
+    /// By a certificate.
+    Certificate,
+    /// By a token that the key of this mark has signed.
+    Token(u64),
+    /// By what a server answered.
+    Hook,
 }
 
 impl Grants {
     /// The rights of a user, or of nobody.
     pub fn new(allow: Option<&[Allow]>, user: Option<&str>) -> Grants {
+        Grants::with(allow, None, user)
+    }
+
+    /// The same with rights of the client's own.
+    pub(super) fn with(
+        allow: Option<&[Allow]>,
+        own: Option<Arc<Allow>>,
+        user: Option<&str>,
+    ) -> Grants {
         let owner = user.map(Into::into);
-        let Some(allow) = allow else { return Grants { user: owner, ..Grants::default() } };
+        if allow.is_none() && own.is_none() {
+            return Grants { user: owner, ..Grants::default() };
+        }
+        let allow = allow.unwrap_or_default();
         // A name with a wildcard or a slash must not widen what a rule with %u gives.
         let level = user.filter(|name| !name.contains(['/', '+', '#', '\0']));
         let filter = |topic: &String| {
@@ -67,7 +103,7 @@ impl Grants {
             // Every filter was checked with its rule; what a name makes too deep gives no right.
             filter.ok()
         };
-        let rules = || allow.iter().filter(|rule| rule.is_for(user));
+        let rules = || allow.iter().chain(own.as_deref()).filter(|rule| rule.is_for(user));
         let filters = rules().flat_map(|rule| &rule.topics).filter_map(filter).collect();
         let subscribe = rules().flat_map(|rule| &rule.subscribe).filter_map(filter).collect();
         Grants {
@@ -75,7 +111,35 @@ impl Grants {
             subscribe: Some(subscribe),
             last: Bytes::new(),
             user: owner,
+            proof: Proof::Nothing,
+            own,
+            until: None,
         }
+    }
+
+    /// The same, given for this.
+    pub(super) fn by(self, proof: Proof) -> Grants {
+        Grants { proof, ..self }
+    }
+
+    /// The same, until then.
+    pub(super) fn until(self, until: Option<Instant>) -> Grants {
+        Grants { until, ..self }
+    }
+
+    /// When they end, if ever.
+    pub fn end(&self) -> Option<Instant> {
+        self.until
+    }
+
+    /// What they were given beside the listener's rules.
+    pub(super) fn own(&self) -> Option<Arc<Allow>> {
+        self.own.clone()
+    }
+
+    /// By what they were given.
+    pub(super) fn proof(&self) -> Proof {
+        self.proof
     }
 
     /// The user, where the node knows one.

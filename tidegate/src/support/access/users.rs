@@ -1,17 +1,18 @@
 //! The file of users: one `name:hash` a line, the hash by Argon2id in its usual text form (PHC).
 
-use std::collections::hash_map::RandomState;
+use std::collections::hash_map::{DefaultHasher, RandomState};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
 
 use argon2::password_hash::rand_core::OsRng;
 use argon2::password_hash::{Output, PasswordHash, PasswordHasher, Salt, SaltString};
 use argon2::{Algorithm, Argon2, Block, Params, Version};
+
+use crate::support::followed::Followed;
 
 /// Longest file.
 const FILE_MAX: u64 = 4 << 20;
@@ -131,6 +132,13 @@ impl Users {
     /// Their names, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.hashes.keys().map(String::as_str)
+    }
+
+    /// A mark of what a user's password is checked against: it changes with the password.
+    pub fn mark(&self, name: &str) -> Option<u64> {
+        let mut hasher = DefaultHasher::new();
+        self.hashes.get(name)?.hash(&mut hasher);
+        Some(hasher.finish())
     }
 
     /// Adds a user, or gives one another password.
@@ -268,10 +276,7 @@ fn hash_is_good(hash: &str) -> Result<(), &'static str> {
 
 /// A file of users that is read again when it has changed.
 #[derive(Debug)]
-pub struct UserFile {
-    file: PathBuf,
-    state: Mutex<(Change, Arc<Users>)>,
-}
+pub struct UserFile(Followed<Users>);
 
 impl UserFile {
     /// Reads it for the first time.
@@ -279,35 +284,19 @@ impl UserFile {
     /// # Errors
     /// As [`Users::read`].
     pub fn open(file: &Path) -> Result<UserFile, UsersError> {
-        let changed = changed(file);
-        let users = Arc::new(Users::read(file)?);
-        Ok(UserFile { file: file.into(), state: Mutex::new((changed, users)) })
+        let path = file.to_owned();
+        Followed::new("users", vec![file.into()], move || Users::read(&path)).map(UserFile)
     }
 
     /// The users now. A file that went wrong changes nothing, and is told once.
     pub fn current(&self) -> Arc<Users> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let changed = changed(&self.file);
-        if state.0 != changed {
-            state.0 = changed;
-            match Users::read(&self.file) {
-                Ok(users) => {
-                    tracing::info!(file = %self.file.display(), "users are read again");
-                    state.1 = Arc::new(users);
-                }
-                Err(error) => tracing::warn!("users stay as they were: {error}"),
-            }
-        }
-        state.1.clone()
+        self.0.current()
     }
-}
 
-/// When a file was changed, and which file it is: a new one comes by a rename. `None` where it is gone.
-type Change = Option<(SystemTime, u64)>;
-
-fn changed(file: &Path) -> Change {
-    let found = std::fs::metadata(file).ok()?;
-    Some((found.modified().ok()?, found.ino()))
+    /// How often it was read.
+    pub fn edition(&self) -> u64 {
+        self.0.edition().0
+    }
 }
 
 #[cfg(test)]

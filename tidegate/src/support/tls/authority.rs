@@ -295,6 +295,7 @@ mod tests {
             certificate: node.certificate.clone(),
             key: node.key.clone(),
             client_ca: Some(ca.into()),
+            crl: None,
         };
         let own = Some((machine.certificate.clone(), machine.key.clone()));
         let trust = client(&ClientFiles { ca: ca.into(), own }).unwrap();

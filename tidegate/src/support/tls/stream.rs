@@ -92,9 +92,19 @@ impl Stream {
         self.tls.as_ref().is_some_and(|tls| tls.connection.wants_write())
     }
 
+    /// Whether it speaks TLS.
+    pub fn is_encrypted(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// The certificate that the far end proved to have, once the handshake is done.
     pub fn peer_certificate(&self) -> Option<&CertificateDer<'static>> {
         self.tls.as_ref()?.connection.peer_certificates()?.first()
+    }
+
+    /// The same, and those that it sent along.
+    pub fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]> {
+        self.tls.as_ref()?.connection.peer_certificates()
     }
 
     /// The protocol that both ends agreed on, as TLS names it.

@@ -11,7 +11,7 @@ use self::certificates::{Authority, Issued};
 use super::*;
 
 fn server_files(own: &Issued, client_ca: Option<PathBuf>) -> ServerFiles {
-    ServerFiles { certificate: own.certificate.clone(), key: own.key.clone(), client_ca }
+    ServerFiles { certificate: own.certificate.clone(), key: own.key.clone(), client_ca, crl: None }
 }
 
 #[test]

@@ -11,10 +11,11 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 
 use super::{TlsError, authorities};
+use crate::support::followed::Followed;
 
-/// Whose certificates are believed. Cheap to clone.
+/// Whose certificates are believed, as the file says at the time. Cheap to clone.
 #[derive(Clone)]
-pub struct Trust(Arc<dyn ClientCertVerifier>);
+pub struct Trust(Arc<Followed<Arc<dyn ClientCertVerifier>>>);
 
 /// A signature, or the certificate behind it, is not believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,11 +28,14 @@ impl Trust {
     /// # Errors
     /// The file cannot be used.
     pub fn read(ca: &Path) -> Result<Trust, TlsError> {
-        let roots = Arc::new(authorities(ca)?);
-        let provider = Arc::new(ring::default_provider());
-        let built = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
-        let other = |what: String| TlsError::Other { file: ca.into(), what };
-        Ok(Trust(built.map_err(|error| other(error.to_string()))?))
+        let file = ca.to_owned();
+        let read = move || {
+            let roots = Arc::new(authorities(&file)?);
+            let provider = Arc::new(ring::default_provider());
+            let built = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
+            built.map_err(|error| TlsError::Other { file: file.clone(), what: error.to_string() })
+        };
+        Ok(Trust(Arc::new(Followed::new("authorities", vec![ca.into()], read)?)))
     }
 
     /// Whether this certificate, in DER, is from one of the authorities and its key has signed the message.
@@ -47,7 +51,7 @@ impl Trust {
         signature: &[u8],
     ) -> Result<(), Untrusted> {
         let der = CertificateDer::from(certificate);
-        let verified = self.0.verify_client_cert(&der, &[], UnixTime::now());
+        let verified = self.0.current().verify_client_cert(&der, &[], UnixTime::now());
         verified.map_err(|_| Untrusted)?;
         let end = webpki::EndEntityCert::try_from(&der).map_err(|_| Untrusted)?;
         let known = ring::default_provider().signature_verification_algorithms.mapping;

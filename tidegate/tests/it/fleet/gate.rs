@@ -104,7 +104,7 @@ impl Gate {
         let (with_peers, links) = (config.with_peers(), Links::default());
         let node = assembly::start_with(&config, links.clone(), |output, port, tasks| {
             if output.link.is_some() {
-                return start_output(output, &with_peers, &links, port, tasks);
+                return start_output(output, &with_peers, &links, port, tasks).map(drop);
             }
             let sender = sender.clone();
             tasks.spawn(async move {

@@ -111,8 +111,11 @@ async fn who_has_no_right_name_or_password_is_told_in_his_versions_words() {
         ("clone", 0),
         ("password", 3),
         ("quota", 0),
+        ("revoked", 0),
         ("session", 0),
         ("tls", 0),
+        ("token", 0),
+        ("unasked", 0),
         ("websocket", 0),
     ];
     assert_eq!(denied, expected.into());
@@ -237,8 +240,12 @@ async fn a_flood_of_wrong_logins_does_not_hold_up_who_is_there() {
 async fn the_certificate_may_be_the_user() {
     let authority = Authority::new("common-name");
     let own = authority.issue("node");
-    let files =
-        ServerFiles { certificate: own.certificate, key: own.key, client_ca: Some(authority.ca()) };
+    let files = ServerFiles {
+        certificate: own.certificate,
+        key: own.key,
+        client_ca: Some(authority.ca()),
+        crl: None,
+    };
     let mut node = Node::with(|options| {
         options.tls = Some(tls::server(&files).unwrap());
         options.access = Arc::new(Access::new(Identification::Certificate, rules()));
@@ -264,7 +271,8 @@ async fn the_certificate_may_be_the_user() {
 async fn a_real_mosquitto_pub_comes_in_over_tls_with_its_password() {
     let authority = Authority::new("mosquitto-pub");
     let own = authority.issue("node");
-    let files = ServerFiles { certificate: own.certificate, key: own.key, client_ca: None };
+    let files =
+        ServerFiles { certificate: own.certificate, key: own.key, client_ca: None, crl: None };
     let users = UserFile::open(&users(&authority)).unwrap();
     let by_password = Identification::Password { users, anonymous: false };
     let mut node = Node::with(|options| {

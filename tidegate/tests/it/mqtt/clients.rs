@@ -56,7 +56,8 @@ impl Nodes {
     async fn with(name: &str, websocket: Option<WebSocketOptions>) -> Nodes {
         let authority = Authority::new(name);
         let own = authority.issue("node");
-        let files = ServerFiles { certificate: own.certificate, key: own.key, client_ca: None };
+        let files =
+            ServerFiles { certificate: own.certificate, key: own.key, client_ca: None, crl: None };
         let v6 = "[::1]:0".parse().unwrap();
         let plain = Node::with(|options| {
             options.listen.push(v6);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tidegate::input::mqtt::client::{self, MqttClientOptions};
-use tidegate::input::mqtt::{self, MqttOptions};
+use tidegate::input::mqtt::{self, MqttControl, MqttOptions};
 use tidegate::node::broker::{Hub, HubOptions};
 use tidegate::node::contract::counts::InputCounts;
 use tidegate::node::contract::{Arrival, Clock, Intake, Notice};
@@ -45,6 +45,8 @@ pub(crate) struct Node {
     pub(crate) counts: InputCounts,
     /// The broker behind it.
     pub(crate) hub: Hub,
+    /// What changes the listener.
+    pub(crate) control: Option<MqttControl>,
     seen: mpsc::UnboundedReceiver<Seen>,
     commands: mpsc::UnboundedSender<Command>,
     stop: watch::Sender<bool>,
@@ -67,7 +69,7 @@ impl Node {
         let mut options = MqttOptions::new(vec!["127.0.0.1:0".parse().unwrap()]);
         change(&mut options);
         let listener = mqtt::bind(options).await.unwrap();
-        let addresses = listener.local_addrs();
+        let (addresses, control) = (listener.local_addrs(), Some(listener.control()));
         let (arrivals, inbox) = mpsc::channel(64);
         let (commands, orders) = mpsc::unbounded_channel();
         let (report, seen) = mpsc::unbounded_channel();
@@ -77,7 +79,7 @@ impl Node {
         let counts = intake.counts().clone();
         let hub = intake.hub().clone();
         let running = tokio::spawn(listener.run(intake, stopped));
-        Node { addresses, counts, hub, seen, commands, stop, running }
+        Node { addresses, counts, hub, control, seen, commands, stop, running }
     }
 
     /// A client of a broker in place of a listener.
@@ -96,7 +98,8 @@ impl Node {
                 _ = stopped.wait_for(|stop| *stop) => ended.abort(),
             }
         });
-        Node { addresses: Vec::new(), counts, hub, seen, commands, stop, running }
+        let control = None;
+        Node { addresses: Vec::new(), counts, hub, control, seen, commands, stop, running }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

@@ -21,7 +21,7 @@ async fn sockets_that_say_nothing_take_no_turn_of_a_handshake() {
     let authority = Authority::new("silent");
     let own = authority.issue("node");
     let (certificate, key) = (own.certificate, own.key);
-    let files = ServerFiles { certificate, key, client_ca: None };
+    let files = ServerFiles { certificate, key, client_ca: None, crl: None };
     let node = Node::with(|options| {
         options.tls = Some(tls::server(&files).unwrap());
         // They stay for longer than this test waits.

@@ -22,6 +22,7 @@ async fn node(authority: &Authority, own: &Issued, client_ca: bool) -> Node {
         certificate: own.certificate.clone(),
         key: own.key.clone(),
         client_ca: client_ca.then(|| authority.ca()),
+        crl: None,
     };
     Node::with(|options| {
         options.listen.push("[::1]:0".parse().unwrap());

@@ -6,8 +6,9 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, SanType, date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, RevocationReason,
+    RevokedCertParams, SanType, SerialNumber, date_time_ymd,
 };
 
 /// See the file's header.
@@ -36,6 +37,26 @@ impl Authority {
         let own = params.self_signed(&key).unwrap();
         std::fs::write(folder.join("ca.pem"), own.pem()).unwrap();
         Authority { folder, issuer: Issuer::new(params, key) }
+    }
+
+    /// The file of its list, which revokes the certificates of these names from now on.
+    pub(crate) fn revoke(&self, names: &[&str]) -> PathBuf {
+        let revoked = |name: &&str| RevokedCertParams {
+            serial_number: serial(name),
+            revocation_time: date_time_ymd(2021, 1, 1),
+            reason_code: Some(RevocationReason::KeyCompromise),
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(2021, 1, 1),
+            next_update: date_time_ymd(2048, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: names.iter().map(revoked).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = list.signed_by(&self.issuer).unwrap();
+        write(&self.folder, "crl", "pem", &list.pem().unwrap())
     }
 
     /// The file with its certificate.
@@ -71,6 +92,7 @@ impl Authority {
         }
         params.distinguished_name = rcgen::DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);
+        params.serial_number = Some(serial(name));
         params.not_before = date_time_ymd(2020, 1, 1);
         params.not_after = date_time_ymd(year, 1, 1);
         params.extended_key_usages =
@@ -83,6 +105,12 @@ impl Authority {
             key: write("key", key.serialize_pem()),
         }
     }
+}
+
+/// The serial number of the certificates of a name.
+fn serial(name: &str) -> SerialNumber {
+    let hash = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    SerialNumber::from(name.bytes().fold(0xcbf2_9ce4_8422_2325, hash) >> 1)
 }
 
 fn write(folder: &Path, name: &str, ending: &str, text: &str) -> PathBuf {

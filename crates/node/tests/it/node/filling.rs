@@ -346,3 +346,25 @@ fn a_record_that_expired_while_it_waited_for_room_is_not_sent() {
     assert_eq!(wire.verdicts(), ok(1..=4), "it was accepted");
     assert_eq!(wire.status().counts.dropped[DropReason::Expired.index()], 1);
 }
+
+#[test]
+fn bounds_change_while_records_are_held() {
+    let size = |count: u64| Size(100 * count);
+    let mut wire = down(NodeOptions { memory: size(3), ..options(vec![rule("ls", 50)]) });
+    ask(&mut wire, 1..=4);
+    assert_eq!(wire.verdicts(), [&ok(1..=3)[..], &[(4, FULL)]].concat());
+    wire.control(Control::Limits { memory: size(5), record_max: Size(100) });
+    ask(&mut wire, 5..=7);
+    wire.ask(0, 8, "ls/8", 97);
+    let told = [(7, FULL), (8, Err(RefuseReason::Oversize))];
+    assert_eq!(wire.verdicts(), [&ok(5..=6)[..], &told].concat());
+    wire.control(Control::Limits { memory: size(2), record_max: Size(100) });
+    ask(&mut wire, 9..=9);
+    assert_eq!(wire.verdicts(), [(9, FULL)]);
+    let status = wire.status();
+    assert_eq!((status.held, status.counts.lost(status.held)), (5, 0), "what is held stays");
+    wire.up();
+    wire.carry();
+    ask(&mut wire, 10..=10);
+    assert_eq!(wire.verdicts(), ok(10..=10));
+}

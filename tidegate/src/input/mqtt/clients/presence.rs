@@ -40,6 +40,13 @@ impl Presence {
         self.doors.insert(door, Door { bound, ..Door::default() });
     }
 
+    /// It has so many at most from now on.
+    pub(super) fn resize(&mut self, door: u64, bound: u64) {
+        if let Some(door) = self.doors.get_mut(&door) {
+            door.bound = bound;
+        }
+    }
+
     /// Whether one client more is within the share of who pays, and within his quota.
     pub(super) fn admits(&self, payer: &Arc<str>, door: u64, most: Option<u32>) -> bool {
         let is_of_share =

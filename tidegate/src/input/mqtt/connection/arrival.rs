@@ -7,7 +7,7 @@ use tidegate_mqtt::Violation;
 use tidegate_types::record::{Owner, RefuseReason};
 
 use super::{Connection, failed};
-use crate::input::mqtt::clients::Taken;
+use crate::input::mqtt::clients::{Estate, Heritage, Line, Taken};
 use crate::input::mqtt::listener::{Arrival, Shared};
 use crate::input::mqtt::session::{End, SessionStep};
 use crate::node::contract::{Source, Stopping};
@@ -57,6 +57,24 @@ impl Connection<'_> {
             None => Owner::Address(address(self.peer.ip()).into()),
         };
         source.charge(owner, tidegate_types::record::Quota { streams, log }).await
+    }
+
+    /// Takes what is left of an older session. An older connection ends soon, so the wait is short; and
+    /// what it leaves must not be lost to a newer one still.
+    pub(super) async fn inherit(&mut self, heritage: Heritage) -> Option<Line> {
+        match heritage {
+            Heritage::Nothing => None,
+            Heritage::Kept(memory) => {
+                self.session.resume(memory);
+                None
+            }
+            Heritage::Awaited(left) => {
+                // An error is the answer: the older connection dropped its end.
+                let Estate { memory, line } = left.await.ok()?;
+                self.session.resume(memory);
+                line
+            }
+        }
     }
 
     /// Tells the client that its id is not for it, or that its user has too many connections.

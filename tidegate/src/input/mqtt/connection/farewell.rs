@@ -19,7 +19,7 @@ const DISCARD_MAX: usize = 256 * 1024;
 impl Connection<'_> {
     /// Says goodbye: last answers, the reason.
     pub(super) async fn finish(&mut self, end: &End, line: &mut Option<Line>) {
-        if let (End::Stopping, Some(Line { source, .. })) = (end, line) {
+        if let (End::Stopping | End::Removed, Some(Line { source, .. })) = (end, line) {
             // A timeout is fine: what stays unanswered is sent again by the client.
             let _ = timeout(self.shared.options.stop_grace, self.last_answers(source)).await;
         }
@@ -61,6 +61,8 @@ impl Connection<'_> {
                 | End::TakenOver
                 | End::Stopping
                 | End::Elsewhere(_)
+                | End::Revoked(_)
+                | End::Removed
                 | End::Refused { .. }
                 | End::Untrusted(_)
                 | End::NoWebSocket(_)

@@ -5,7 +5,7 @@
 //! new connection first: its words wait in the old socket.
 
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use tokio::time::Instant;
 use super::Connection;
 use super::safety::Gates;
 use crate::input::mqtt::session::{End, SessionStep};
+use crate::input::mqtt::terms::Orders;
 
 /// Bytes that are read: what a socket holds, and no more from who never stops.
 const REST_MAX: usize = 8 << 20;
 
 /// Whether a connection only takes what is there already, and what it ends with then.
 pub(super) struct Leaving<'a> {
-    /// Set when a newer connection has the client id.
-    is_replaced: &'a AtomicBool,
+    orders: &'a Orders,
     /// How long what was sent may take to be handled.
     patience: Duration,
     end: Option<(End, Instant)>,
@@ -30,13 +30,13 @@ pub(super) struct Leaving<'a> {
 }
 
 impl<'a> Leaving<'a> {
-    pub(super) fn new(is_replaced: &'a AtomicBool, patience: Duration) -> Self {
-        Leaving { is_replaced, patience, end: None, left: REST_MAX }
+    pub(super) fn new(orders: &'a Orders, patience: Duration) -> Self {
+        Leaving { orders, patience, end: None, left: REST_MAX }
     }
 
     /// Whether it is so.
     pub(super) fn is_so(&mut self) -> bool {
-        if self.is_replaced.load(Ordering::Relaxed) {
+        if self.orders.is_replaced.load(Ordering::Relaxed) {
             self.begin(End::TakenOver);
         }
         self.end.is_some()
@@ -57,11 +57,14 @@ impl<'a> Leaving<'a> {
         self.end.as_ref().map_or(End::TakenOver, |(end, _)| end.clone())
     }
 
-    /// Waits until it is replaced. Whoever sets the flag polls this.
-    pub(super) async fn replaced(&self) {
-        poll_fn(|_| match self.is_replaced.load(Ordering::Relaxed) && self.end.is_none() {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
+    /// Waits until it is replaced, or is to be looked at again. Whoever gives the order polls this.
+    pub(super) async fn ordered(&self) {
+        poll_fn(|_| {
+            let is_replaced = self.orders.is_replaced.load(Ordering::Relaxed) && self.end.is_none();
+            match is_replaced || self.orders.has_terms() {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
         })
         .await;
     }

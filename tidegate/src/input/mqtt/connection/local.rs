@@ -143,14 +143,21 @@ impl Connection<'_> {
     pub(super) fn resume_subscriptions(&mut self) {
         let Some(subscriber) = self.session.subscriber() else { return };
         self.door.publisher().speak_for(subscriber.id());
-        if !self.grants.is_everything() {
-            let grants = &self.grants;
-            self.door.hub().restrict(
-                subscriber,
-                |subscription| grants.may_subscribe(&subscription.filter),
-                |message| grants.may_get(&message.topic),
-            );
+        self.restrict_subscriptions();
+    }
+
+    /// Ends the subscriptions that need a right that the client has not; says how many.
+    pub(super) fn restrict_subscriptions(&self) -> usize {
+        let Some(subscriber) = self.session.subscriber() else { return 0 };
+        let grants = &self.grants;
+        if grants.is_everything() {
+            return 0;
         }
+        self.door.hub().restrict(
+            subscriber,
+            |subscription| grants.may_subscribe(&subscription.filter),
+            |message| grants.may_get(&message.topic),
+        )
     }
 
     /// What it waits for beside the node; subscribers and other clients hear of it.

@@ -219,8 +219,12 @@ async fn an_endpoint_with_tls_is_asked_if_it_is_the_one() {
         authority.issue("endpoint", &["endpoint.example".to_owned()], 10).unwrap();
     }
     let own = |name: &str| authorities[0].join(name);
-    let files =
-        ServerFiles { certificate: own("endpoint.pem"), key: own("endpoint.key"), client_ca: None };
+    let files = ServerFiles {
+        certificate: own("endpoint.pem"),
+        key: own("endpoint.key"),
+        client_ca: None,
+        crl: None,
+    };
     let server = Counting::start("127.0.0.1:0", Some(tls::server(&files).unwrap())).await;
     let endpoint = Endpoint::parse(&format!("https://{}/small", server.address)).unwrap();
     let trusting = |place: usize, name: Option<&str>| {

@@ -1,5 +1,5 @@
-//! Endpoints of `transform` and `notify`: HTTP POST, in the clear or by TLS, to addresses of the configuration only, on
-//! connections that are kept for the next request.
+//! Endpoints that are asked by HTTP, in the clear or by TLS: addresses of the configuration only, on connections that are
+//! kept for the next request. Scripts post to theirs (`transform` and `notify`); logins ask for keys and rights.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -140,9 +140,9 @@ impl Endpoint {
         shake_hands(stream.map_err(explained)?).await
     }
 
-    fn request(&self, body: Bytes) -> Request<Full<Bytes>> {
+    fn request(&self, (method, kind): Manner, body: Bytes) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(body));
-        *request.method_mut() = Method::POST;
+        *request.method_mut() = method;
         *request.uri_mut() = match self.uri.path_and_query() {
             Some(path) => Uri::from(path.clone()),
             None => Uri::from_static("/"),
@@ -151,8 +151,9 @@ impl Endpoint {
         if let Ok(host) = HeaderValue::from_str(authority) {
             request.headers_mut().insert(HOST, host);
         }
-        let kind = HeaderValue::from_static("application/octet-stream");
-        request.headers_mut().insert(CONTENT_TYPE, kind);
+        if let Some(kind) = kind {
+            request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        }
         request
     }
 }
@@ -162,6 +163,9 @@ impl fmt::Display for Endpoint {
         self.uri.fmt(f)
     }
 }
+
+/// The method of a request, and what its body is.
+type Manner = (Method, Option<&'static str>);
 
 /// A connection that is used for one request after the other. It ends when this is dropped.
 #[derive(Debug)]
@@ -215,8 +219,39 @@ impl Postman {
         body: Bytes,
         timeout: Duration,
     ) -> Result<Bytes, AskError> {
+        self.send(endpoint, (Method::POST, Some("application/octet-stream")), body, timeout).await
+    }
+
+    /// The same for a payload that is JSON.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub async fn ask_json(
+        &self,
+        endpoint: &Endpoint,
+        body: Bytes,
+        timeout: Duration,
+    ) -> Result<Bytes, AskError> {
+        self.send(endpoint, (Method::POST, Some("application/json")), body, timeout).await
+    }
+
+    /// Gets what is there.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub async fn get(&self, endpoint: &Endpoint, timeout: Duration) -> Result<Bytes, AskError> {
+        self.send(endpoint, (Method::GET, None), Bytes::new(), timeout).await
+    }
+
+    async fn send(
+        &self,
+        endpoint: &Endpoint,
+        manner: Manner,
+        body: Bytes,
+        timeout: Duration,
+    ) -> Result<Bytes, AskError> {
         let _permit = self.under_way.try_acquire().map_err(|_| AskError::Busy)?;
-        let asking = self.post(endpoint, body);
+        let asking = self.exchange(endpoint, manner, body);
         tokio::time::timeout(timeout, asking).await.map_err(|_| AskError::TimedOut(timeout))?
     }
 
@@ -228,14 +263,19 @@ impl Postman {
         self.ask(endpoint, text.into(), NOTICE_TIMEOUT).await.map(|_| ())
     }
 
-    async fn post(&self, endpoint: &Endpoint, body: Bytes) -> Result<Bytes, AskError> {
+    async fn exchange(
+        &self,
+        endpoint: &Endpoint,
+        manner: Manner,
+        body: Bytes,
+    ) -> Result<Bytes, AskError> {
         if let Some(mut kept) = endpoint.kept()
-            && let Ok(response) = kept.send(endpoint.request(body.clone())).await
+            && let Ok(response) = kept.send(endpoint.request(manner.clone(), body.clone())).await
         {
             return self.read(endpoint, kept, response).await;
         }
         let mut fresh = endpoint.connect().await?;
-        let response = fresh.send(endpoint.request(body)).await?;
+        let response = fresh.send(endpoint.request(manner, body)).await?;
         self.read(endpoint, fresh, response).await
     }
 
