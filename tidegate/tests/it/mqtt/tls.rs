@@ -182,7 +182,8 @@ async fn a_listener_says_that_it_speaks_mqtt_and_nothing_else() {
 async fn a_listener_for_websocket_says_that_it_speaks_http() {
     let authority = Authority::new("alpn-web");
     let own = authority.issue("node");
-    let files = ServerFiles { certificate: own.certificate, key: own.key, client_ca: None };
+    let files =
+        ServerFiles { certificate: own.certificate, key: own.key, client_ca: None, crl: None };
     let node = Node::with(|options| {
         options.websocket = Some(WebSocketOptions::default());
         options.tls = Some(tls::server(&files).unwrap());

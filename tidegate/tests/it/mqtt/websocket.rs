@@ -209,8 +209,12 @@ async fn a_listener_has_the_same_patience_with_a_request_as_with_a_connect() {
 async fn pages_and_certificates_come_in_by_tls() {
     let authority = Authority::new("wss");
     let own = authority.issue("node");
-    let files =
-        ServerFiles { certificate: own.certificate, key: own.key, client_ca: Some(authority.ca()) };
+    let files = ServerFiles {
+        certificate: own.certificate,
+        key: own.key,
+        client_ca: Some(authority.ca()),
+        crl: None,
+    };
     let mut node = Node::with(|options| {
         options.websocket = Some(WebSocketOptions::default());
         options.tls = Some(tls::server(&files).unwrap());
