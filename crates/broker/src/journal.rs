@@ -1,7 +1,7 @@
 //! What the journal of sessions is made of: notes, as values and as bytes.
 //!
 //! A note says what changed: a session, a subscription, a message and who waits for it, what came of it. The order of
-//! the notes is their meaning; what they add up to is a [`super::Ledger`]. `docs/LOG.md` gives them byte by byte.
+//! the notes is their meaning; what they add up to is a [`super::SessionLedger`]. `docs/LOG.md` gives them byte by byte.
 
 use std::sync::Arc;
 

@@ -16,7 +16,7 @@ use super::subscriptions::SubscribeOptions;
 
 /// Where a message stands in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct NotePlace {
     /// The segment.
     pub segment: u32,
     /// From which byte on.
@@ -29,7 +29,7 @@ pub struct Place {
 #[derive(Clone, Debug)]
 struct Held {
     /// None until it is on disk.
-    place: Option<Place>,
+    place: Option<NotePlace>,
     /// It itself, while it is young.
     young: Option<Arc<Message>>,
     /// Sessions that wait for it.
@@ -76,7 +76,7 @@ pub struct Pulled {
     /// From when on nobody wants it, nanoseconds since the Unix epoch.
     pub expires: Option<u64>,
     /// It itself, or where it stands.
-    pub source: Result<Arc<Message>, Option<Place>>,
+    pub source: Result<Arc<Message>, Option<NotePlace>>,
     /// Its packet identifier, and whether the subscriber has it: of QoS 2.
     pub flight: Option<(u16, bool)>,
 }
@@ -109,7 +109,7 @@ impl Default for LedgerBounds {
 
 /// See the file's header.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger {
+pub struct SessionLedger {
     bounds: LedgerBounds,
     sessions: BTreeMap<SessionId, Kept>,
     messages: BTreeMap<u64, Held>,
@@ -126,10 +126,10 @@ pub struct Ledger {
     wall: u64,
 }
 
-impl Ledger {
+impl SessionLedger {
     /// One that knows nothing.
     pub fn new(bounds: LedgerBounds) -> Self {
-        Ledger { bounds, next: 1, next_session: 1, ..Ledger::default() }
+        SessionLedger { bounds, next: 1, next_session: 1, ..SessionLedger::default() }
     }
 
     /// The number of the next message.
@@ -184,7 +184,7 @@ impl Ledger {
     }
 
     /// Takes what a note says of messages; `place`: where one stands, if it is read back.
-    pub fn apply_message(&mut self, note: &Note, place: Option<Place>) -> Applied {
+    pub fn apply_message(&mut self, note: &Note, place: Option<NotePlace>) -> Applied {
         let mut applied = Applied::default();
         match note {
             Note::Message(message) => self.hold(message, place, &mut applied),

@@ -48,7 +48,7 @@ pub use self::delivery::{
     AckOutcome, Drops, NextMessage, NextSend, OutboxDropReason, OutboxLimits,
 };
 pub use self::in_flight::DeliveryNews;
-pub use self::ledger::{Applied, Kept, Ledger, LedgerBounds, Place, Pulled};
+pub use self::ledger::{Applied, Kept, LedgerBounds, NotePlace, Pulled, SessionLedger};
 pub use self::message::{Ids, Message, MessageReservation, SubscriberMessage};
 pub use self::outbox::Outbox;
 pub use self::pending::PendingRetained;

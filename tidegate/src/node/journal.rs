@@ -1,6 +1,6 @@
 //! The journal of sessions: what outlives the process of the node's own broker.
 //!
-//! Whoever changes something writes a [`Note`] with a [`Pen`]: it holds at once in the [`Ledger`], and a thread makes it
+//! Whoever changes something writes a [`Note`] with a [`Pen`]: it holds at once in the [`SessionLedger`], and a thread makes it
 //! safe, together with all that others wrote meanwhile: one write and one sync. What must not be said before a note is
 //! safe waits for its mark. The files are segments as those of the log, in a folder of their own beside them; a message
 //! stands there once, however many sessions wait for it, and is read back when their clients come.
@@ -18,7 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use tidegate_broker::journal::{MessageNote, Note};
-use tidegate_broker::{Applied, Ledger, Place};
+use tidegate_broker::{Applied, NotePlace, SessionLedger};
 use tokio::sync::watch;
 
 pub use self::start::{JournalOptions, Opened, RetainedNote, Running, look, open};
@@ -37,7 +37,7 @@ struct Pending {
 
 #[derive(Debug)]
 struct Inner {
-    ledger: Ledger,
+    ledger: SessionLedger,
     pending: Vec<Pending>,
     pending_bytes: usize,
     /// Somebody waits for what is pending.
@@ -68,7 +68,7 @@ impl fmt::Debug for Journal {
 }
 
 impl Journal {
-    fn new(ledger: Ledger) -> Self {
+    fn new(ledger: SessionLedger) -> Self {
         Journal {
             inner: Mutex::new(Inner {
                 ledger,
@@ -146,17 +146,17 @@ impl Journal {
     }
 
     /// What it holds.
-    pub fn read<T>(&self, read: impl FnOnce(&Ledger) -> T) -> T {
+    pub fn read<T>(&self, read: impl FnOnce(&SessionLedger) -> T) -> T {
         read(&self.lock().ledger)
     }
 
     /// Changes what was read of its ledger.
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Ledger) -> T) -> T {
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut SessionLedger) -> T) -> T {
         change(&mut self.lock().ledger)
     }
 
     /// Reads a message back.
-    pub fn fetch(&self, number: u64, place: Option<Place>) -> Option<Box<MessageNote>> {
+    pub fn fetch(&self, number: u64, place: Option<NotePlace>) -> Option<Box<MessageNote>> {
         let mut place = place?;
         // It may have been copied meanwhile, and its segment may be gone.
         for _ in 0..3 {
@@ -198,7 +198,7 @@ impl Pen<'_> {
     }
 
     /// What holds.
-    pub fn ledger(&self) -> &Ledger {
+    pub fn ledger(&self) -> &SessionLedger {
         &self.inner.ledger
     }
 

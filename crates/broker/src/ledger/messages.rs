@@ -8,15 +8,20 @@ use tidegate_types::class::ClassId;
 use tidegate_types::ids::SessionId;
 use tidegate_types::limits::CLASSES_MAX;
 
-use super::{Applied, Held, Ledger, Place, Waiting};
+use super::{Applied, Held, NotePlace, SessionLedger, Waiting};
 use crate::journal::{Flight, MessageNote, Waiter};
 use crate::message::Message;
 
 /// Bytes that a message counts beside its text.
 const COST: u64 = 64;
 
-impl Ledger {
-    pub(super) fn hold(&mut self, note: &MessageNote, place: Option<Place>, applied: &mut Applied) {
+impl SessionLedger {
+    pub(super) fn hold(
+        &mut self,
+        note: &MessageNote,
+        place: Option<NotePlace>,
+        applied: &mut Applied,
+    ) {
         let MessageNote { number, message, expires, is_retained, waiters, .. } = note;
         if self.messages.contains_key(number) {
             // It was copied to a later segment, as it was then: that is its place now.
@@ -195,12 +200,12 @@ impl Ledger {
     }
 
     /// A message stands here on disk now.
-    pub fn placed(&mut self, number: u64, place: Place) {
+    pub fn placed(&mut self, number: u64, place: NotePlace) {
         self.put(number, Some(place));
         self.tidy_young();
     }
 
-    fn put(&mut self, number: u64, place: Option<Place>) {
+    fn put(&mut self, number: u64, place: Option<NotePlace>) {
         let Some(held) = self.messages.get_mut(&number) else { return };
         if let Some(old) = std::mem::replace(&mut held.place, place)
             && let Some((bytes, count)) = self.segments.get_mut(&old.segment)

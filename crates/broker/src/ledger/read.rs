@@ -6,15 +6,15 @@ use std::sync::Arc;
 use tidegate_types::ids::SessionId;
 use tidegate_types::limits::CLASSES_MAX;
 
-use super::{Held, Ledger, Place, Pulled, Waiting};
+use super::{Held, NotePlace, Pulled, SessionLedger, Waiting};
 use crate::journal::{Flight, MessageNote, Note, Waiter};
 use crate::message::Message;
 use crate::subscriptions::SubscribeOptions;
 
-impl Ledger {
+impl SessionLedger {
     /// What a session is to have in its outbox next: the most urgent class first, in order, until it is so many bytes.
     pub fn pull(&mut self, session: SessionId, most: usize) -> Vec<Pulled> {
-        let Ledger { sessions, messages, .. } = self;
+        let SessionLedger { sessions, messages, .. } = self;
         let Some(kept) = sessions.get_mut(&session) else { return Vec::new() };
         let (mut all, mut bytes) = (Vec::new(), 0);
         for unread in &mut kept.unread {
@@ -38,7 +38,7 @@ impl Ledger {
 
     /// A session's outbox has these no more: they are to be read again.
     pub fn give_back(&mut self, session: SessionId, numbers: &[u64]) {
-        let Ledger { sessions, messages, .. } = self;
+        let SessionLedger { sessions, messages, .. } = self;
         let Some(kept) = sessions.get_mut(&session) else { return };
         for number in numbers {
             let Some(held) = messages.get(number).filter(|_| kept.waiting.contains_key(number))
@@ -56,7 +56,7 @@ impl Ledger {
 
     /// What a session had under way with QoS 2, in order: it is not unread any more.
     pub fn pull_flights(&mut self, session: SessionId) -> Vec<Pulled> {
-        let Ledger { sessions, messages, .. } = self;
+        let SessionLedger { sessions, messages, .. } = self;
         let Some(kept) = sessions.get_mut(&session) else { return Vec::new() };
         let mut all: Vec<(u64, u64)> = kept
             .waiting
@@ -82,7 +82,7 @@ impl Ledger {
     }
 
     /// Where a message stands, or it itself.
-    pub fn find(&self, number: u64) -> Option<Result<Arc<Message>, Option<Place>>> {
+    pub fn find(&self, number: u64) -> Option<Result<Arc<Message>, Option<NotePlace>>> {
         self.messages.get(&number).map(source)
     }
 
@@ -131,7 +131,7 @@ impl Ledger {
     }
 }
 
-fn source(held: &Held) -> Result<Arc<Message>, Option<Place>> {
+fn source(held: &Held) -> Result<Arc<Message>, Option<NotePlace>> {
     held.young.clone().ok_or(held.place)
 }
 

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use tidegate_broker::Ledger;
+use tidegate_broker::SessionLedger;
 use tidegate_log::{
     Checkpoint, Defect, END, Entry, Footer, HEADER_MAX, Header, Key, LogError, OpenedHeader,
     ReadPosition, Recovery, Scanned, SegmentId, Walked, find_footer, read_footer, walk,
@@ -72,7 +72,7 @@ impl LogFiles {
     }
 
     /// The sessions that are kept beside the log.
-    pub(super) fn sessions(&self) -> anyhow::Result<Ledger> {
+    pub(super) fn sessions(&self) -> anyhow::Result<SessionLedger> {
         let context = || format!("the journal of sessions of {}", self.directory.display());
         journal::look(&self.directory, &self.keys).with_context(context)
     }

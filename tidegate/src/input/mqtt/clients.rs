@@ -263,18 +263,6 @@ impl Clients {
         }
     }
 
-    /// A number for a listener that takes so many connections.
-    pub(super) fn door(&self, connections_max: usize) -> u64 {
-        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        self.lock().presence.open(number, connections_max as u64);
-        number
-    }
-
-    /// A listener takes so many clients from now on.
-    pub(super) fn resize_door(&self, door: u64, connections_max: usize) {
-        self.lock().presence.resize(door, connections_max as u64);
-    }
-
     /// Clients whose sessions are over since the last time that this was asked.
     pub(super) fn take_gone(&self) -> Vec<Arc<str>> {
         std::mem::take(&mut self.lock().gone)

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use tidegate_broker::journal::{MessageNote, Note};
-use tidegate_broker::{Ledger, LedgerBounds, Message, Place};
+use tidegate_broker::{LedgerBounds, Message, NotePlace, SessionLedger};
 use tidegate_log::{Entry, Header, Key, LogName, Scanned, Scanner, SegmentId};
 use tidegate_types::class::ClassId;
 
@@ -84,7 +84,7 @@ pub(super) fn open_on(disk: Arc<dyn Disk>, options: &JournalOptions) -> std::io:
     for number in segments.keys() {
         disk.open(&segment_path(&directory, SegmentId(*number)), How::Write)?.sync()?;
     }
-    let mut ledger = Ledger::new(options.bounds);
+    let mut ledger = SessionLedger::new(options.bounds);
     let mut sequence = 0;
     // Back to the last one whose beginning is whole.
     let mut read = Vec::new();
@@ -117,14 +117,14 @@ pub(super) fn open_on(disk: Arc<dyn Disk>, options: &JournalOptions) -> std::io:
 ///
 /// # Errors
 /// It cannot be read.
-pub fn look(directory: &Path, keys: &[Key]) -> std::io::Result<Ledger> {
+pub fn look(directory: &Path, keys: &[Key]) -> std::io::Result<SessionLedger> {
     let directory = directory.join(SESSIONS);
     let mut numbers: Vec<(SegmentId, u64)> = Vec::new();
     for listed in Real.list(&directory)? {
         numbers.extend(number_of(&listed.name).map(|number| (number, listed.size)));
     }
     numbers.sort_unstable();
-    let mut ledger = Ledger::new(LedgerBounds::default());
+    let mut ledger = SessionLedger::new(LedgerBounds::default());
     for (number, size) in numbers {
         let found = match segment(&Real, &directory, number, keys) {
             Ok(Some(found)) => found,
@@ -134,7 +134,7 @@ pub fn look(directory: &Path, keys: &[Key]) -> std::io::Result<Ledger> {
             Err(error) => return Err(error),
         };
         for (note, (offset, length)) in notes(&found, size, &mut 0).0 {
-            let place = Place { segment: number.0, offset, length };
+            let place = NotePlace { segment: number.0, offset, length };
             ledger.apply_session(&note);
             ledger.apply_message(&note, Some(place));
         }
@@ -242,7 +242,7 @@ fn load(
         for run in notes.chunks(1024) {
             let mut inner = journal.lock();
             for (note, (offset, length)) in run {
-                let place = Place { segment: number, offset: *offset, length: *length };
+                let place = NotePlace { segment: number, offset: *offset, length: *length };
                 let Note::Message(note) = note else {
                     inner.ledger.apply_message(note, None);
                     continue;

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_broker::Place;
+use tidegate_broker::NotePlace;
 use tidegate_broker::journal::{MessageNote, Note};
 use tidegate_log::{
     Checkpoint, Entry, Header, Key, LogName, OpenedHeader, Scanned, Scanner, SegmentId,
@@ -36,7 +36,7 @@ pub(super) struct Segment {
 
 impl Segment {
     /// The message at a place.
-    pub(super) fn read(&self, place: Place) -> Option<Box<MessageNote>> {
+    pub(super) fn read(&self, place: NotePlace) -> Option<Box<MessageNote>> {
         let bytes = read_at(&*self.file, u64::from(place.offset), place.length as usize).ok()?;
         let mut scanner = Scanner::within(&self.opened, place.offset as usize, &bytes);
         let Scanned::Frame(frame) = scanner.next()? else { return None };
@@ -183,7 +183,7 @@ impl Store {
                 return;
             }
             std::thread::sleep(PAUSE);
-            batch.snapshot = Some(self.journal.read(tidegate_broker::Ledger::snapshot));
+            batch.snapshot = Some(self.journal.read(tidegate_broker::SessionLedger::snapshot));
         }
         self.tidy();
     }
@@ -219,7 +219,7 @@ impl Store {
 
     /// The notes go to the present segment, and what holds to the beginning of a new one; where there is no present
     /// segment, the notes follow it.
-    fn write(&mut self, batch: &Batch, placed: &mut Vec<(u64, Place)>) -> io::Result<()> {
+    fn write(&mut self, batch: &Batch, placed: &mut Vec<(u64, NotePlace)>) -> io::Result<()> {
         let had_file = self.file.is_some();
         if had_file {
             self.write_notes(&batch.notes, placed)?;
@@ -236,14 +236,18 @@ impl Store {
         }
     }
 
-    fn write_notes(&mut self, notes: &[Pending], placed: &mut Vec<(u64, Place)>) -> io::Result<()> {
+    fn write_notes(
+        &mut self,
+        notes: &[Pending],
+        placed: &mut Vec<(u64, NotePlace)>,
+    ) -> io::Result<()> {
         let mut bytes = Vec::new();
         for note in notes {
             let offset = self.file.as_ref().map_or(0, |(_, file)| file.end()) + bytes.len() as u64;
             let written = self.encode(Entry::Note(note.bytes.clone()))?;
             if let (Some(number), Some((segment, _))) = (note.message, &self.file) {
                 let (offset, length) = (offset as u32, written.len() as u32);
-                placed.push((number, Place { segment: *segment, offset, length }));
+                placed.push((number, NotePlace { segment: *segment, offset, length }));
             }
             bytes.extend_from_slice(&written);
         }

@@ -10,6 +10,7 @@ const RISES: &[(usize, &str)] = &[
     (11, "one core became twelve crates of our own: a room each"),
     (3, "completions and manual pages by the parser's own project (docs/decisions/0104)"),
     (1, "frames of WebSocket by a well-kept codec (docs/decisions/0118)"),
+    (15, "certificates and public keys by a well-kept reader of X.509 (docs/decisions/0113)"),
 ];
 
 /// Every package that `cargo build -p tidegate` compiles here.

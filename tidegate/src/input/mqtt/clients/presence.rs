@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tidegate_log::SessionOwner;
 use tidegate_types::shares::{self, Shares};
 
+use super::Clients;
 use crate::support::access::Quota;
 
 /// Who comes for a client id.
@@ -77,5 +79,19 @@ impl Presence {
     #[cfg(test)]
     pub(super) fn at(&self, door: u64) -> u64 {
         self.doors[&door].all
+    }
+}
+
+impl Clients {
+    /// A number for a listener that takes so many connections.
+    pub(in crate::input::mqtt) fn door(&self, connections_max: usize) -> u64 {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        self.lock().presence.open(number, connections_max as u64);
+        number
+    }
+
+    /// A listener takes so many clients from now on.
+    pub(in crate::input::mqtt) fn resize_door(&self, door: u64, connections_max: usize) {
+        self.lock().presence.resize(door, connections_max as u64);
     }
 }
