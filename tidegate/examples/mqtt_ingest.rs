@@ -116,7 +116,7 @@ async fn accept_all(mut inbox: mpsc::Receiver<Arrival>) {
                     }
                 }
             }
-            Arrival::Input(_) | Arrival::Close(_) | Arrival::Measure(_) => {}
+            _ => {}
         }
     }
 }

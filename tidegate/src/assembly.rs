@@ -148,15 +148,7 @@ async fn start_on(
     let scripts = config.script_specs().map_err(anyhow::Error::msg)?;
     let mut scripts = Scripts::load(&scripts)?;
     scripts.see_links(links.clone());
-    let hub = Hub::new(HubOptions {
-        queue: usize::try_from(config.limits.subscriber.0.0).unwrap_or(usize::MAX),
-        retained: usize::try_from(config.limits.retained.0.0).unwrap_or(usize::MAX),
-        clients: config.limits.clients(),
-    });
-    hub.set_scopes(scopes(config)?);
-    if let Some(opened) = &journal {
-        hub.set_journal(opened.journal.clone());
-    }
+    let hub = hub(config, journal.as_ref())?;
     let (mut running, ports) =
         event_loop::start_at(hub.clone(), options, Clock::start(), log, scripts)?;
     let own = Own { node: name.clone(), incarnation, boot, previous };
@@ -204,6 +196,20 @@ async fn start_on(
         inputs,
         outputs,
     })
+}
+
+/// What the node's broker shares.
+fn hub(config: &Config, journal: Option<&journal::Opened>) -> anyhow::Result<Hub> {
+    let hub = Hub::new(HubOptions {
+        queue: usize::try_from(config.limits.subscriber.0.0).unwrap_or(usize::MAX),
+        retained: usize::try_from(config.limits.retained.0.0).unwrap_or(usize::MAX),
+        clients: config.limits.clients(),
+    });
+    hub.set_scopes(scopes(config)?);
+    if let Some(opened) = journal {
+        hub.set_journal(opened.journal.clone());
+    }
+    Ok(hub)
 }
 
 /// Starts to write the journal of sessions, and to read what waits in it.

@@ -290,6 +290,21 @@ fn sessions_of_durable_topics_survive_a_kill() {
 /// What a subscriber that comes and goes has got, by publisher.
 type Got = BTreeMap<String, Vec<u32>>;
 
+/// Takes what comes to each client until nothing has come for so long.
+fn take<'n>(
+    clients: &mut [(&'n str, Client)],
+    patience: Duration,
+    known: &mut BTreeMap<&'n str, BTreeSet<u16>>,
+    got: &mut BTreeMap<&'n str, Got>,
+) {
+    for (id, client) in clients {
+        let (known, got) = (known.entry(id).or_default(), got.entry(id).or_default());
+        while let Some((topic, payload, _)) = client.message(patience, known) {
+            got.entry(topic).or_default().push(payload.parse().unwrap());
+        }
+    }
+}
+
 #[test]
 fn a_kill_under_load_loses_nothing_that_was_acknowledged() {
     const KILLS: usize = 4;
@@ -354,34 +369,16 @@ fn a_kill_under_load_loses_nothing_that_was_acknowledged() {
                 open = None;
                 next[1] = number + 1;
             }
-            for (id, client) in &mut clients {
-                let known = known.entry(id).or_default();
-                while let Some((topic, payload, _)) =
-                    client.message(Duration::from_millis(1), known)
-                {
-                    got.entry(id)
-                        .or_default()
-                        .entry(topic)
-                        .or_default()
-                        .push(payload.parse().unwrap());
-                }
-            }
+            take(&mut clients, Duration::from_millis(1), &mut known, &mut got);
         }
         if is_last {
-            for (id, client) in &mut clients {
-                let known = known.entry(id).or_default();
-                while let Some((topic, payload, _)) =
-                    client.message(Duration::from_millis(500), known)
-                {
-                    got.entry(id)
-                        .or_default()
-                        .entry(topic)
-                        .or_default()
-                        .push(payload.parse().unwrap());
-                }
-            }
+            take(&mut clients, Duration::from_millis(500), &mut known, &mut got);
         }
     }
+    check(&got, &acknowledged);
+}
+
+fn check(got: &BTreeMap<&str, Got>, acknowledged: &BTreeMap<String, BTreeSet<u32>>) {
     let of = |id: &str, topic: &str| got[id].get(topic).cloned().unwrap_or_default();
     for topic in ["load/one/x", "load/two/x"] {
         let all: BTreeSet<u32> = of("all", topic).into_iter().collect();

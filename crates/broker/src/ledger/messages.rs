@@ -186,14 +186,13 @@ impl SessionLedger {
             || self.young.len() > 4 * self.messages.len() + 64
         {
             let Some(&first) = self.young.front() else { break };
-            match self.messages.get_mut(&first) {
-                Some(held) if held.place.is_none() => break,
-                Some(held) => {
-                    if held.young.take().is_some() {
-                        self.young_bytes -= u64::from(held.bytes);
-                    }
+            if let Some(held) = self.messages.get_mut(&first) {
+                if held.place.is_none() {
+                    break;
                 }
-                None => {}
+                if held.young.take().is_some() {
+                    self.young_bytes -= u64::from(held.bytes);
+                }
             }
             self.young.pop_front();
         }

@@ -33,10 +33,15 @@ fn messages_are_those_of_their_interfaces() {
 
 fn generated(file: &str, package: &str) -> String {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
-    fs::create_dir_all(&out).unwrap();
-    let files = protox::compile([file], [Path::new(ROOT).join("tidegate/proto")]).unwrap();
-    prost_build::Config::new().bytes(["."]).out_dir(&out).compile_fds(files).unwrap();
-    fs::read_to_string(out.join(format!("{package}.rs"))).unwrap()
+    fs::create_dir_all(&out).expect("a folder beside the tests");
+    let files = protox::compile([file], [Path::new(ROOT).join("tidegate/proto")])
+        .expect("an interface that is right");
+    prost_build::Config::new()
+        .bytes(["."])
+        .out_dir(&out)
+        .compile_fds(files)
+        .expect("messages of it");
+    fs::read_to_string(out.join(format!("{package}.rs"))).expect("the messages")
 }
 
 fn formatted(code: &str) -> String {
@@ -46,9 +51,9 @@ fn formatted(code: &str) -> String {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .unwrap();
-    rustfmt.stdin.take().unwrap().write_all(code.as_bytes()).unwrap();
-    let done = rustfmt.wait_with_output().unwrap();
+        .expect("rustfmt is there");
+    rustfmt.stdin.take().expect("a pipe").write_all(code.as_bytes()).expect("it reads");
+    let done = rustfmt.wait_with_output().expect("it ends");
     assert!(done.status.success());
-    String::from_utf8(done.stdout).unwrap()
+    String::from_utf8(done.stdout).expect("text")
 }

@@ -93,6 +93,15 @@ pub(super) async fn run(call: Call) {
     drop(place);
 }
 
+/// What a turn has come to.
+struct Turn {
+    step: Step,
+    /// Nothing more may be offered now.
+    held: bool,
+    /// There is more to deliver.
+    has_more: bool,
+}
+
 struct Connection<'a> {
     stream: Transport,
     /// From where the client comes: a load balancer may say so.
@@ -226,34 +235,13 @@ impl Connection<'_> {
 
     /// The loop of a connection. Returns by its error only.
     async fn exchange(&mut self, line: &mut Line, orders: &Orders) -> Result<(), End> {
-        let Line { source, paused } = line;
         let mut pulse =
             Pulse::new(self.session.keepalive(), &self.shared.options).until(self.grants.end());
         let mut timer = pin!(sleep_until(pulse.never()));
         let mut leaving = Leaving::new(orders, self.shared.options.stop_grace);
         loop {
-            if let Some(terms) = orders.take_terms() {
-                self.review(&terms)?;
-            }
-            let held = *paused || self.crowded.is_some() || self.referral.is_some();
-            let step = if held { Step::Wait } else { self.receive(source.now()) };
-            self.take_step(source).await?;
-            if let Step::Ask(request) = &step
-                && self.ask(request)
-            {
-                self.begin_session(source, paused).await?;
-            }
-            while let Some(notice) = source.try_notice() {
-                self.heed(notice, paused);
-            }
-            let acknowledged = self.acknowledge();
-            // Who leaves gets no messages any more: they are its next connection's.
-            let has_more = !leaving.is_so() && self.deliver(source.now());
-            self.flush().unwrap_or_else(|end| self.unheard(end, &mut leaving));
-            acknowledged?;
-            if let Some(reference) = self.referral.take_if(|_| self.session.unanswered() == 0) {
-                return Err(End::Elsewhere(reference));
-            }
+            let Turn { step, held, has_more } = self.turn(line, orders, &mut leaving).await?;
+            let Line { source, paused } = &mut *line;
             match step {
                 Step::End(end) => return Err(end),
                 Step::Offer | Step::Ask(_) => continue,
@@ -306,6 +294,38 @@ impl Connection<'_> {
                 () = ready(()), if has_more && !blocked && mark.is_none() => {}
             }
         }
+    }
+
+    /// Does what can be done without waiting for the client.
+    async fn turn(
+        &mut self,
+        Line { source, paused }: &mut Line,
+        orders: &Orders,
+        leaving: &mut Leaving<'_>,
+    ) -> Result<Turn, End> {
+        if let Some(terms) = orders.take_terms() {
+            self.review(&terms)?;
+        }
+        let held = *paused || self.crowded.is_some() || self.referral.is_some();
+        let step = if held { Step::Wait } else { self.receive(source.now()) };
+        self.take_step(source).await?;
+        if let Step::Ask(request) = &step
+            && self.ask(request)
+        {
+            self.begin_session(source, paused).await?;
+        }
+        while let Some(notice) = source.try_notice() {
+            self.heed(notice, paused);
+        }
+        let acknowledged = self.acknowledge();
+        // Who leaves gets no messages any more: they are its next connection's.
+        let has_more = !leaving.is_so() && self.deliver(source.now());
+        self.flush().unwrap_or_else(|end| self.unheard(end, leaving));
+        acknowledged?;
+        if let Some(reference) = self.referral.take_if(|_| self.session.unanswered() == 0) {
+            return Err(End::Elsewhere(reference));
+        }
+        Ok(Turn { step, held, has_more })
     }
 
     /// Takes room for the rest of a large packet; says whether there is none, and it must be waited for.
