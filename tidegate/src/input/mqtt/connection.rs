@@ -7,6 +7,7 @@ mod leaving;
 mod local;
 mod review;
 mod safety;
+mod turn;
 
 use std::future::ready;
 use std::io;
@@ -15,7 +16,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidegate_broker::journal::Note;
 use tidegate_log::SessionOwner;
 use tidegate_mqtt::Violation;
 use tidegate_types::account::Account;
@@ -24,8 +24,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use self::arrival::payer;
 use self::leaving::Leaving;
-use self::local::{Wants, others_first, roomy, rung};
+use self::local::{Wants, roomy, rung};
 use self::safety::{Gates, safe};
+use self::turn::Turn;
 use super::afterlife::{Left, settle};
 use super::buffer::Buffer;
 use super::clients::{Caller, Line};
@@ -91,15 +92,6 @@ pub(super) async fn run(call: Call) {
     shared.report(&end, connection.session.client(), connection.peer);
     connection.linger(&end).await;
     drop(place);
-}
-
-/// What a turn has come to.
-struct Turn {
-    step: Step,
-    /// Nothing more may be offered now.
-    held: bool,
-    /// There is more to deliver.
-    has_more: bool,
 }
 
 struct Connection<'a> {
@@ -296,84 +288,12 @@ impl Connection<'_> {
         }
     }
 
-    /// Does what can be done without waiting for the client.
-    async fn turn(
-        &mut self,
-        Line { source, paused }: &mut Line,
-        orders: &Orders,
-        leaving: &mut Leaving<'_>,
-    ) -> Result<Turn, End> {
-        if let Some(terms) = orders.take_terms() {
-            self.review(&terms)?;
-        }
-        let held = *paused || self.crowded.is_some() || self.referral.is_some();
-        let step = if held { Step::Wait } else { self.receive(source.now()) };
-        self.take_step(source).await?;
-        if let Step::Ask(request) = &step
-            && self.ask(request)
-        {
-            self.begin_session(source, paused).await?;
-        }
-        while let Some(notice) = source.try_notice() {
-            self.heed(notice, paused);
-        }
-        let acknowledged = self.acknowledge();
-        // Who leaves gets no messages any more: they are its next connection's.
-        let has_more = !leaving.is_so() && self.deliver(source.now());
-        self.flush().unwrap_or_else(|end| self.unheard(end, leaving));
-        acknowledged?;
-        if let Some(reference) = self.referral.take_if(|_| self.session.unanswered() == 0) {
-            return Err(End::Elsewhere(reference));
-        }
-        Ok(Turn { step, held, has_more })
-    }
-
     /// Takes room for the rest of a large packet; says whether there is none, and it must be waited for.
     fn lacks_room(&mut self, excess: Option<usize>) -> bool {
         if let Some(excess) = excess.filter(|_| self.room.is_none()) {
             self.room = self.shared.room.take(&self.account, excess).ok();
         }
         excess.is_some() && self.room.is_none()
-    }
-
-    /// Does what was received: subscribers here get it, and the node is offered it.
-    async fn take_step(&mut self, source: &Source) -> Result<(), End> {
-        if !self.effects.records.is_empty() && self.buffer.lets_others_first() {
-            others_first().await;
-        }
-        if !self.effects.records.is_empty() {
-            self.shared.options.clients.traffic().published(self.effects.records.len());
-        }
-        self.sift();
-        if let Some(journal) = self.door.hub().journal()
-            && !(self.effects.records.is_empty() && self.effects.again.is_empty())
-        {
-            journal.clone().ready().await;
-        }
-        self.publish_again();
-        self.admit(source).await?;
-        if !self.effects.records.is_empty() {
-            let records = &mut self.effects.records;
-            source.offer_all(records).await.map_err(|_| End::Stopping)?;
-        }
-        if !self.effects.releases.is_empty() {
-            if let Some(subscriber) = self.session.subscriber() {
-                subscriber.write(&Note::Released(subscriber.id(), self.effects.releases.clone()));
-            }
-            let releases = &mut self.effects.releases;
-            source.release(releases).await.map_err(|_| End::Stopping)?;
-        }
-        Ok(())
-    }
-
-    /// Writes the answers that are due.
-    fn acknowledge(&mut self) -> Result<(), End> {
-        let acknowledged = self.session.acknowledge(&mut self.effects.out);
-        for reason in self.session.take_dropped() {
-            self.shared.intake.counts().dropped(reason.name());
-        }
-        self.publish_accepted();
-        acknowledged
     }
 
     fn heed(&mut self, notice: Notice, paused: &mut bool) {

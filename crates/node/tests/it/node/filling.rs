@@ -357,10 +357,10 @@ fn bounds_change_while_records_are_held() {
     ask(&mut wire, 5..=7);
     wire.ask(0, 8, "ls/8", 97);
     let told = [(7, FULL), (8, Err(RefuseReason::Oversize))];
-    assert_eq!(wire.verdicts(), [&ok(5..=6)[..], &told].concat());
+    assert_eq!(wire.verdicts()[4..], [&ok(5..=6)[..], &told].concat());
     wire.control(Control::Limits { memory: size(2), record_max: Size(100) });
     ask(&mut wire, 9..=9);
-    assert_eq!(wire.verdicts(), [(9, FULL)]);
+    assert_eq!(wire.verdicts()[8..], [(9, FULL)]);
     let status = wire.status();
     assert_eq!((status.held, status.counts.lost(status.held)), (5, 0), "what is held stays");
     wire.up();
