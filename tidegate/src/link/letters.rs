@@ -197,6 +197,8 @@ pub(crate) fn key_of(tls: &rustls::ClientConfig) -> Option<Arc<CertifiedKey>> {
 #[derive(Debug)]
 pub(crate) struct Proofs {
     letters: Letters,
+    tls: Arc<rustls::ClientConfig>,
+    /// That of the certificate which the present connection has shown.
     key: Option<Arc<CertifiedKey>>,
     /// Who is there, if it reads letters.
     to: Option<Arc<str>>,
@@ -209,15 +211,21 @@ pub(crate) struct Proofs {
 
 impl Proofs {
     /// For links with this TLS.
-    pub(crate) fn new(letters: Letters, tls: &rustls::ClientConfig) -> Self {
-        let key = key_of(tls);
+    pub(crate) fn new(letters: Letters, tls: Arc<rustls::ClientConfig>) -> Self {
+        let key = key_of(&tls);
         let (open, done, carried) = <(BTreeMap<_, _>, BTreeSet<_>, BTreeMap<_, _>)>::default();
-        Proofs { letters, key, to: None, open, done, carried }
+        Proofs { letters, tls, key, to: None, open, done, carried }
     }
 
     /// A connection is there.
     pub(crate) fn meet(&mut self, wire: &Wire) {
         let met = wire.met();
+        // The files of the certificate are followed: a new connection may have shown another one.
+        let key = key_of(&self.tls);
+        if self.key.as_ref().map(Arc::as_ptr) != key.as_ref().map(Arc::as_ptr) {
+            self.key = key;
+            self.open.clear();
+        }
         self.to = met.name.clone().filter(|_| met.reads_letters);
     }
 

@@ -128,7 +128,7 @@ impl Sender {
     ) -> Self {
         let engine = Engine::new(link_options(&options), port.feedback.clock());
         let handover = Handover::new(options.bounds.clone(), usize::from(port.lanes));
-        let proofs = Proofs::new(options.links.letters().clone(), &options.tls.config());
+        let proofs = Proofs::new(options.links.letters().clone(), options.tls.config());
         Sender {
             options,
             proofs,
