@@ -301,6 +301,7 @@ mod tests {
                 name: name.into(),
                 certificate: certificates(&issued.certificate).unwrap()[0].clone(),
                 key: key_of(&tls).unwrap(),
+                tls,
                 trust: Trust::read(&ca).unwrap(),
                 letters,
             }
@@ -317,6 +318,7 @@ mod tests {
         name: Arc<str>,
         certificate: CertificateDer<'static>,
         key: Arc<CertifiedKey>,
+        tls: Arc<rustls::ClientConfig>,
         trust: Trust,
         letters: Letters,
     }
@@ -391,6 +393,7 @@ mod tests {
         let gate = town.node("gate-7");
         let mut proofs = Proofs {
             letters: gate.letters.clone(),
+            tls: gate.tls.clone(),
             key: Some(gate.key.clone()),
             to: None,
             open: BTreeMap::new(),

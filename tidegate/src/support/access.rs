@@ -195,6 +195,13 @@ impl Access {
         Ok(grants.by(proof).until(had.end()))
     }
 
+    /// What was heard under the rules before counts under these.
+    pub fn inherit(&self, before: &Access) {
+        if let (Some(now), Some(before)) = (&self.tokens, &before.tokens) {
+            now.inherit(before);
+        }
+    }
+
     /// Changes when clients that are in must be looked at again.
     pub fn edition(&self) -> u64 {
         let users = match &self.identification {

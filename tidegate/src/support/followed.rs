@@ -10,8 +10,8 @@ use std::time::{Duration, Instant, SystemTime};
 /// Files that belong together come one after the other: a mistake that is gone by then is none.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// When a file was changed, which file it is (a new one comes by a rename), and how long. `None` where it is gone.
-type Stamp = Option<(SystemTime, u64, u64)>;
+/// When a file was changed, which file it is (a new one comes by a rename), how long, and when who may read it changed. `None` where it is gone.
+type Stamp = Option<(SystemTime, u64, u64, (i64, i64))>;
 
 type Read<T> = dyn Fn() -> Result<T, String> + Send + Sync;
 
@@ -116,7 +116,8 @@ impl<T> fmt::Debug for Followed<T> {
 fn stamps(files: &[PathBuf]) -> Vec<Stamp> {
     let of = |file: &PathBuf| {
         let found = std::fs::metadata(file).ok()?;
-        Some((found.modified().ok()?, found.ino(), found.len()))
+        let changed = (found.ctime(), found.ctime_nsec());
+        Some((found.modified().ok()?, found.ino(), found.len(), changed))
     };
     files.iter().map(of).collect()
 }

@@ -76,6 +76,10 @@ impl Places {
         let permit = match self.free.clone().try_acquire_owned() {
             Ok(permit) => permit,
             Err(_) => {
+                // Who leaves then makes no room: there are more than there may be.
+                if self.all().too_many > 0 {
+                    return None;
+                }
                 let eldest = self.take_eldest()?;
                 // It leaves when its task has its turn.
                 eldest.notify_one();

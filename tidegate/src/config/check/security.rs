@@ -74,7 +74,7 @@ fn origins(mqtt: &MqttInputConfig, place: &Place, findings: &mut Findings) {
             findings.error(place.to(index), text);
         }
     }
-    let is_open = mqtt.users.is_none() && mqtt.user_from == UserFrom::Password;
+    let is_open = !mqtt.knows_users() && mqtt.user_from == UserFrom::Password;
     if is_open && !mqtt.anonymous && websocket.origins.iter().any(|origin| origin == "*") {
         let text = "any page that a browser here opens may publish and subscribe without a login: name the pages, or \
                     give users; anonymous = true says that it is meant";

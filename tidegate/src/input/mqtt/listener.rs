@@ -69,6 +69,7 @@ impl Shared {
     /// The same listener on other terms. What it has together with others stays.
     fn on(&self, options: &MqttOptions) -> Shared {
         let options = MqttOptions { clients: self.options.clients.clone(), ..options.clone() };
+        options.access.inherit(&self.options.access);
         Shared {
             limits: limits(&options, self.limits.keeps_subscriptions),
             options,

@@ -2,7 +2,8 @@
 //!
 //! It is asked by POST with JSON, `{"user", "password", "address"}`, and answers with JSON, `{"allow": true}` or false, and
 //! what else it wants to say: `publish` and `subscribe` (filters, beside those of the configuration) and `seconds` (how
-//! long that counts). 401 and 403 are a no. Any other answer, and none, is what the configuration says for that case.
+//! long that counts). 401 and 403 are a no. Any other answer is none about that login. Where no answer comes at all, what
+//! the configuration says for that case counts.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, VecDeque};
@@ -17,9 +18,12 @@ use tidegate_broker::fair_queue::FairQueueLimits;
 use tokio::time::Instant;
 
 use super::acl::Allow;
+use super::token::is_name;
 use crate::support::http::endpoint::{AskError, Endpoint, Postman};
 use crate::support::turns::Desk;
 
+/// Longest password that somebody is asked about.
+const PASSWORD_MAX: usize = 4096;
 /// Longest answer.
 const ANSWER_MAX: usize = 64 * 1024;
 /// Most filters of an answer.
@@ -56,11 +60,13 @@ pub struct Hook {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By user and password, as hashes with keys of this process.
+    /// By user, password and address, as hashes with keys of this process.
     kept: BTreeMap<(u64, u64), (Instant, Verdict)>,
     order: VecDeque<((u64, u64), Instant)>,
     /// Nobody is asked before.
     paused_until: Option<Instant>,
+    /// When the server answered last, with whatever.
+    answered: Option<Instant>,
 }
 
 /// What it said.
@@ -109,7 +115,11 @@ impl Hook {
         password: &[u8],
         address: IpAddr,
     ) -> Result<Verdict, Unasked> {
-        let asked = (user, password);
+        // What is no name is nobody's, and is not held while others are asked about.
+        if !is_name(user) || password.len() > PASSWORD_MAX {
+            return Ok(Verdict::No);
+        }
+        let asked = (user, password, address.to_canonical());
         let key = (self.keys.0.hash_one(asked), self.keys.1.hash_one(asked));
         if let Some(known) = self.known(key) {
             return known;
@@ -127,17 +137,27 @@ impl Hook {
             "address": address.to_canonical().to_string(),
         });
         let body = Bytes::from(body.to_string());
+        let begun = Instant::now();
         let answer = self.postman.ask_json(&self.endpoint, body, self.rules.timeout).await;
-        let verdict = match answer {
-            Ok(answer) => read(&answer),
-            Err(AskError::Refused(401 | 403)) => Ok(Verdict::No),
-            Err(error) => Err(error.to_string()),
+        let (verdict, is_there) = match answer {
+            Ok(answer) => (read(&answer), true),
+            Err(AskError::Refused(401 | 403)) => (Ok(Verdict::No), true),
+            Err(error @ (AskError::Refused(_) | AskError::Body)) => (Err(error.to_string()), true),
+            Err(error) => (Err(error.to_string()), false),
         };
         let mut state = self.state();
+        if is_there {
+            state.answered = Some(Instant::now());
+        }
         match verdict {
             Ok(verdict) => {
                 state.keep(key, verdict.clone(), self.rules);
                 Ok(verdict)
+            }
+            // A server that answers is not down: what it says wrong about one login is that login's alone.
+            Err(error) if state.answered.is_some_and(|at| at >= begun) => {
+                tracing::debug!(user, "no answer about a login at {}: {error}", self.endpoint);
+                Err(Unasked::Down)
             }
             Err(error) => {
                 let until = Instant::now() + PAUSE;

@@ -145,7 +145,7 @@ fn is_for(audience: Option<&Value>, ours: &[String]) -> bool {
     }
 }
 
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     (1..=NAME_MAX).contains(&name.len()) && !name.contains(char::is_control)
 }
 

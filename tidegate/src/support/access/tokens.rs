@@ -13,6 +13,8 @@ use crate::support::http::endpoint::{Endpoint, Postman};
 
 /// Between two questions for a key that is not known.
 const UNKNOWN: Duration = Duration::from_secs(60);
+/// After a question without an answer.
+const FAILED: Duration = Duration::from_secs(5);
 /// After so long the keys are asked for anew while the old ones are used: one that is withdrawn must go.
 const AGE_MAX: Duration = Duration::from_secs(600);
 /// How long an answer may take.
@@ -97,7 +99,25 @@ impl Tokens {
     pub(super) fn edition(&self) -> u64 {
         match &self.source {
             Source::File(followed) => followed.edition().0,
-            Source::Address(asked) => asked.kept().0,
+            // A key that was withdrawn counts no more where nobody logs in, too.
+            Source::Address(asked) => {
+                asked.refresh();
+                asked.kept().0
+            }
+        }
+    }
+
+    /// What was known under the rules before is known under these, where the keys come from the same address.
+    pub(super) fn inherit(&self, before: &Tokens) {
+        let (Source::Address(now), Source::Address(before)) = (&self.source, &before.source) else {
+            return;
+        };
+        if now.endpoint.to_string() != before.endpoint.to_string() {
+            return;
+        }
+        *now.kept.lock().unwrap_or_else(PoisonError::into_inner) = before.kept();
+        if let (Ok(mut now), Ok(before)) = (now.last.try_lock(), before.last.try_lock()) {
+            *now = *before;
         }
     }
 
@@ -140,7 +160,11 @@ impl Asked {
                     *kept = (kept.0 + 1, Arc::new(keys));
                 }
             }
-            Err(error) => tracing::warn!("keys of {} stay as they were: {error}", self.endpoint),
+            Err(error) => {
+                // A server that comes up later is asked sooner than one that has answered.
+                *last = Instant::now().checked_sub(within.saturating_sub(FAILED));
+                tracing::warn!("keys of {} stay as they were: {error}", self.endpoint);
+            }
         }
     }
 

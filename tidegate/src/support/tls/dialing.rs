@@ -1,22 +1,16 @@
 //! The TLS of who dials, whose files are followed: a connection that begins uses what they say by then.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{
-    ClientSessionMemoryCache, ClientSessionStore, ResolvesClientCert, Resumption,
-    Tls12ClientSessionValue, Tls13ClientSessionValue, WebPkiServerVerifier,
-};
+use rustls::client::{ResolvesClientCert, Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, DigitallySignedStruct, Error, NamedGroup, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 
 use super::{ClientFiles, TlsError, authorities, identity};
 use crate::support::followed::Followed;
-
-/// Far ends whose sessions can go on, as many as the library keeps by itself.
-const SESSIONS: usize = 256;
 
 /// What the files say.
 #[derive(Debug)]
@@ -47,7 +41,8 @@ pub fn client(files: &ClientFiles) -> Result<Arc<ClientConfig>, TlsError> {
         None => builder.with_no_client_auth(),
         Some(_) => builder.with_client_cert_resolver(Arc::new(said.clone())),
     };
-    config.resumption = Resumption::store(Arc::new(Sessions { said, kept: Mutex::default() }));
+    // Who is dialed shows its certificate each time: a ticket would bring back one that is not trusted any more.
+    config.resumption = Resumption::disabled();
     Ok(Arc::new(config))
 }
 
@@ -106,53 +101,5 @@ impl ResolvesClientCert for Said {
 
     fn has_certs(&self) -> bool {
         true
-    }
-}
-
-/// Sessions to go on with: none that began under other files, for the far end is not asked who it is when it goes on.
-#[derive(Debug)]
-struct Sessions {
-    said: Said,
-    kept: Mutex<(u64, Option<Arc<ClientSessionMemoryCache>>)>,
-}
-
-impl Sessions {
-    fn kept(&self) -> Arc<ClientSessionMemoryCache> {
-        let (edition, _) = self.said.0.edition();
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.0 != edition {
-            *kept = (edition, None);
-        }
-        kept.1.get_or_insert_with(|| Arc::new(ClientSessionMemoryCache::new(SESSIONS))).clone()
-    }
-}
-
-impl ClientSessionStore for Sessions {
-    fn set_kx_hint(&self, server: ServerName<'static>, group: NamedGroup) {
-        self.kept().set_kx_hint(server, group);
-    }
-
-    fn kx_hint(&self, server: &ServerName<'_>) -> Option<NamedGroup> {
-        self.kept().kx_hint(server)
-    }
-
-    fn set_tls12_session(&self, server: ServerName<'static>, value: Tls12ClientSessionValue) {
-        self.kept().set_tls12_session(server, value);
-    }
-
-    fn tls12_session(&self, server: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
-        self.kept().tls12_session(server)
-    }
-
-    fn remove_tls12_session(&self, server: &ServerName<'static>) {
-        self.kept().remove_tls12_session(server);
-    }
-
-    fn insert_tls13_ticket(&self, server: ServerName<'static>, value: Tls13ClientSessionValue) {
-        self.kept().insert_tls13_ticket(server, value);
-    }
-
-    fn take_tls13_ticket(&self, server: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
-        self.kept().take_tls13_ticket(server)
     }
 }

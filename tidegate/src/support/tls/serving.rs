@@ -9,19 +9,13 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{
-    ClientHello, ResolvesServerCert, ServerSessionMemoryCache, StoresServerSessions,
-    WebPkiClientVerifier,
+    ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier,
 };
 use rustls::sign::CertifiedKey;
-use rustls::{
-    DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme, server,
-};
+use rustls::{DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme};
 
 use super::{Certificate, ServerFiles, TlsError, authorities, identity, read};
 use crate::support::followed::Followed;
-
-/// Sessions that clients can go on with, as many as the library keeps by itself.
-const SESSIONS: usize = 256;
 
 /// What the files say.
 #[derive(Debug)]
@@ -57,8 +51,11 @@ pub fn serving(files: &ServerFiles) -> Result<(Arc<ServerConfig>, Option<Callers
         Some(callers) => builder.with_client_cert_verifier(Arc::new(callers.clone())),
     };
     let mut config = builder.with_cert_resolver(Arc::new(Own(said.clone())));
-    config.session_storage =
-        Arc::new(Sessions { said, kept: ServerSessionMemoryCache::new(SESSIONS) });
+    // Whose certificate is asked for shows it each time: a ticket would bring back one that was revoked meanwhile.
+    if callers.is_some() {
+        config.send_tls13_tickets = 0;
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+    }
     Ok((Arc::new(config), callers))
 }
 
@@ -162,37 +159,5 @@ struct Own(Said);
 impl ResolvesServerCert for Own {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.0.current().own.clone())
-    }
-}
-
-/// Sessions to go on with: one that began under other files has to begin anew, for its client is not asked who it is
-/// when it goes on.
-#[derive(Debug)]
-struct Sessions {
-    said: Said,
-    kept: Arc<server::ServerSessionMemoryCache>,
-}
-
-impl Sessions {
-    fn key(&self, key: &[u8]) -> Vec<u8> {
-        [&self.said.edition().0.to_be_bytes(), key].concat()
-    }
-}
-
-impl StoresServerSessions for Sessions {
-    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
-        self.kept.put(self.key(&key), value)
-    }
-
-    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.kept.get(&self.key(key))
-    }
-
-    fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.kept.take(&self.key(key))
-    }
-
-    fn can_cache(&self) -> bool {
-        self.kept.can_cache()
     }
 }

@@ -16,6 +16,15 @@ impl Connection<'_> {
     /// It may not stay, or a subscription of its has no right any more: it is told by the end of its connection, for
     /// MQTT has no other word for that.
     pub(super) fn review(&mut self, terms: &Arc<Shared>) -> Result<(), End> {
+        let reviewed = self.look_at(terms);
+        if reviewed.is_err() {
+            // Who may not stay has no last word either.
+            self.session.take_will();
+        }
+        reviewed
+    }
+
+    fn look_at(&mut self, terms: &Arc<Shared>) -> Result<(), End> {
         if terms.options.tls.is_some() && !self.stream.stream.is_encrypted() {
             return Err(End::Revoked("clients must speak TLS here now"));
         }

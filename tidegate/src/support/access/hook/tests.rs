@@ -91,6 +91,21 @@ async fn when_nobody_answers_what_is_configured_counts() {
     let odd = Hook::new(endpoint, rules());
     assert_eq!(odd.ask("odd", b"x", HERE).await, Err(Unasked::Down), "no answer that is one");
     assert!(odd.state().kept.is_empty());
+    assert_eq!(odd.ask("no", b"x", HERE).await, Ok(Verdict::No), "the server is there");
+}
+
+#[tokio::test]
+async fn nobody_comes_in_by_a_login_that_the_server_stumbles_over() {
+    let (endpoint, asked) = server().await;
+    let open = Hook::new(endpoint, HookRules { allow_when_down: true, ..rules() });
+    assert_eq!(open.ask("odd", b"x", HERE).await, Err(Unasked::Down));
+    assert_eq!(open.ask("a\nb", b"x", HERE).await, Ok(Verdict::No), "no name");
+    assert_eq!(open.ask("plc-7", &[b'x'; PASSWORD_MAX + 1], HERE).await, Ok(Verdict::No));
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    assert!(open.ask("plc-7", b"secret", HERE).await.is_ok_and(|said| said != Verdict::No));
+    let elsewhere = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 7));
+    assert!(open.ask("plc-7", b"secret", elsewhere).await.is_ok());
+    assert_eq!(asked.load(Ordering::SeqCst), 3, "an answer is that of its address");
 }
 
 #[tokio::test]
@@ -100,7 +115,7 @@ async fn who_waits_for_a_server_that_is_silent_keeps_nobody_from_being_told() {
     let endpoint = Endpoint::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
     let timeout = Duration::from_millis(50);
     let hook = Arc::new(Hook::new(endpoint, HookRules { timeout, ..rules() }));
-    let key = ("known", &b"x"[..]);
+    let key = ("known", &b"x"[..], HERE);
     let key = (hook.keys.0.hash_one(key), hook.keys.1.hash_one(key));
     hook.state().keep(key, Verdict::No, rules());
     let waiting: Vec<_> = (0..3 * UNDER_WAY)

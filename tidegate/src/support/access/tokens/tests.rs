@@ -82,7 +82,15 @@ async fn an_address_is_asked_for_a_key_that_is_not_known_once_a_minute() {
     *asked_of.last.lock().await = Some(last);
     tokens.check(&token(3)).await.unwrap_err();
     assert_eq!(asked.load(Ordering::SeqCst), 3);
-    tokens.check(&token(2)).await.unwrap();
+    let shown = tokens.check(&token(2)).await.unwrap();
+    // After a reload that leaves the address as it is, nobody has to be asked again.
+    let same = Endpoint::parse(&asked_of.endpoint.to_string()).unwrap();
+    let next = Tokens::of_address(rules(), same);
+    assert!(!next.trust(shown.key));
+    next.inherit(&tokens);
+    assert!(next.trust(shown.key));
+    next.check(&token(2)).await.unwrap();
+    assert_eq!(asked.load(Ordering::SeqCst), 3);
 }
 
 #[tokio::test]
