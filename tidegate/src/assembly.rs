@@ -222,7 +222,8 @@ fn start_journal(opened: journal::Opened, intake: &Intake) -> anyhow::Result<jou
             let expires = expires.map(|at| now + left(at));
             Arc::new(Message { arrived: now, expires, ..Message::clone(&message) })
         };
-        hub.restore_retained(found.into_iter().map(restored).collect());
+        let found = found.into_iter().filter(|(_, expires)| expires.is_none_or(|at| at > wall));
+        hub.restore_retained(found.map(restored).collect());
     };
     let seats = intake.hub().clone();
     let running =

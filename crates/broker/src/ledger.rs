@@ -71,6 +71,8 @@ pub struct Kept {
 pub struct Pulled {
     /// Its number.
     pub number: u64,
+    /// Its class.
+    pub class: ClassId,
     /// How the session gets it.
     pub waiter: Waiter,
     /// From when on nobody wants it, nanoseconds since the Unix epoch.
@@ -114,12 +116,16 @@ pub struct SessionLedger {
     sessions: BTreeMap<SessionId, Kept>,
     messages: BTreeMap<u64, Held>,
     retained: BTreeMap<Bytes, u64>,
+    /// Those of them that expire, by when.
+    expiring: BTreeSet<(u64, Bytes)>,
     /// Numbers of young messages, oldest first, and their bytes.
     young: VecDeque<u64>,
     young_bytes: u64,
     /// Bytes of messages by segment, and how many: of those on disk.
     segments: BTreeMap<u32, (u64, u64)>,
     bytes: u64,
+    /// Messages that wait, each counted for each session.
+    entries: u64,
     next: u64,
     next_session: u32,
     flights: u64,
@@ -202,8 +208,12 @@ impl SessionLedger {
 
     /// All notes were read back. What was copied to later segments goes to its place in the order.
     pub fn loaded(&mut self) {
-        for kept in self.sessions.values_mut() {
-            kept.unread.iter_mut().for_each(|unread| unread.make_contiguous().sort_unstable());
+        for Kept { waiting, unread, .. } in self.sessions.values_mut() {
+            for unread in unread {
+                // What is under way is put back when the client comes, and is not dropped before.
+                unread.retain(|number| waiting.get(number).is_some_and(|one| one.flight.is_none()));
+                unread.make_contiguous().sort_unstable();
+            }
         }
     }
 
@@ -229,6 +239,7 @@ impl SessionLedger {
             }
             Note::Over(session) => {
                 if let Some(kept) = self.sessions.remove(session) {
+                    self.entries -= kept.waiting.len() as u64;
                     kept.waiting.keys().for_each(|number| self.release(*number));
                 }
             }
@@ -286,6 +297,20 @@ impl SessionLedger {
 }
 
 impl Kept {
+    /// Gives up the oldest one that it has not read, of the last class that is not more urgent than this one.
+    fn evict(&mut self, class: usize) -> Option<(u64, ClassId)> {
+        for place in (class..self.unread.len()).rev() {
+            while let Some(number) = self.unread[place].pop_front() {
+                let waits = self.waiting.get(&number).is_some_and(|one| one.flight.is_none());
+                if waits {
+                    self.waiting.remove(&number);
+                    return Some((number, ClassId(place as u8)));
+                }
+            }
+        }
+        None
+    }
+
     /// Messages that wait for it, those that its outbox has among them.
     pub fn waiting(&self) -> usize {
         self.waiting.len()

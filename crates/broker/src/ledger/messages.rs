@@ -8,12 +8,17 @@ use tidegate_types::class::ClassId;
 use tidegate_types::ids::SessionId;
 use tidegate_types::limits::CLASSES_MAX;
 
-use super::{Applied, Held, NotePlace, SessionLedger, Waiting};
+use super::{Applied, Held, Kept, NotePlace, SessionLedger, Waiting};
 use crate::journal::{Flight, MessageNote, Waiter};
 use crate::message::Message;
 
 /// Bytes that a message counts beside its text.
 const COST: u64 = 64;
+/// Memory of an entry for a session that waits for a message, and of all of them.
+const ENTRY: u64 = 112;
+const INDEX: u64 = 128 << 20;
+/// Messages that make room at a time.
+const AT_ONCE: usize = 256;
 
 impl SessionLedger {
     pub(super) fn hold(
@@ -51,9 +56,13 @@ impl SessionLedger {
         if is_retained {
             self.retained.insert(message.topic.clone(), *number);
             self.change(*number, |held| held.is_retained = true);
+            self.expiring.extend(expires.map(|at| (at, message.topic.clone())));
+        }
+        if place.is_none() && !waiters.is_empty() {
+            self.make_room(applied);
         }
         for waiter in waiters {
-            self.wait(*number, waiter, message.class, bytes, applied);
+            self.wait(*number, waiter, (message.class, bytes, place.is_some()), applied);
         }
         match place {
             Some(_) => self.put(*number, place),
@@ -62,37 +71,60 @@ impl SessionLedger {
         self.drop_if_idle(*number);
     }
 
+    /// Where all is full, those that wait for whoever has most of them make room: the oldest of the least urgent class.
+    fn make_room(&mut self, applied: &mut Applied) {
+        while self.is_full() {
+            let has_unread = |kept: &&mut Kept| kept.unread.iter().any(|unread| !unread.is_empty());
+            let most = self.sessions.values_mut().filter(has_unread);
+            let Some(kept) = most.max_by_key(|kept| kept.bytes) else { return };
+            let session = kept.note.session;
+            let mut victims = Vec::new();
+            while victims.len() < AT_ONCE
+                && let Some((number, class)) = kept.evict(0)
+            {
+                let held = self.messages.get(&number);
+                kept.bytes = kept.bytes.saturating_sub(held.map_or(0, |held| held.bytes.into()));
+                victims.push(number);
+                applied.dropped.push((session, number, class));
+            }
+            self.entries -= victims.len() as u64;
+            victims.into_iter().for_each(|number| self.release(number));
+        }
+    }
+
+    /// Whether messages, or entries for who waits for them, take all that they may.
+    fn is_full(&self) -> bool {
+        self.bytes > self.bounds.all || self.entries * ENTRY > INDEX
+    }
+
     fn wait(
         &mut self,
         number: u64,
         waiter: &Waiter,
-        class: ClassId,
-        bytes: u64,
+        (class, bytes, is_read_back): (ClassId, u64, bool),
         applied: &mut Applied,
     ) {
-        let is_full = self.bytes > self.bounds.all;
+        let most = self.bounds.session;
         let Some(kept) = self.sessions.get_mut(&waiter.session) else { return };
-        // Its oldest of the least urgent class make room, as in an outbox.
+        // By a subscription of its own and by a group's: one copy.
+        if let Some(known) = kept.waiting.get_mut(&number) {
+            known.qos = known.qos.max(waiter.qos);
+            return;
+        }
+        // Its oldest of the least urgent class make room, as in an outbox. What is read back had room once.
         let mut victims = Vec::new();
-        while kept.bytes + bytes > self.bounds.session || is_full && victims.is_empty() {
-            let last = (class.index()..kept.unread.len()).rev();
-            let Some(victim) = last.into_iter().find_map(|place| {
-                let number = kept.unread[place].pop_front()?;
-                Some((number, ClassId(place as u8)))
-            }) else {
+        while !is_read_back && kept.bytes + bytes > most {
+            let victim = if bytes > most { None } else { kept.evict(class.index()) };
+            let Some((victim, of)) = victim else {
                 applied.dropped.push((waiter.session, number, class));
                 break;
             };
-            kept.bytes -= self.messages.get(&victim.0).map_or(0, |held| u64::from(held.bytes));
-            kept.waiting.remove(&victim.0);
-            victims.push(victim.0);
-            applied.dropped.push((waiter.session, victim.0, victim.1));
+            let held = self.messages.get(&victim);
+            kept.bytes = kept.bytes.saturating_sub(held.map_or(0, |held| held.bytes.into()));
+            victims.push(victim);
+            applied.dropped.push((waiter.session, victim, of));
         }
-        let has_room = applied
-            .dropped
-            .last()
-            .is_none_or(|(of, last, _)| (*of, *last) != (waiter.session, number));
-        if has_room {
+        if is_read_back || kept.bytes + bytes <= most {
             let Waiter { qos, retain, ids, session } = waiter;
             let waiting = Waiting { qos: *qos, retain: *retain, ids: ids.clone(), flight: None };
             if kept.unread.iter().all(VecDeque::is_empty) {
@@ -105,8 +137,10 @@ impl SessionLedger {
                 kept.unread.resize_with(class + 1, VecDeque::new);
             }
             kept.unread[class].push_back(number);
+            self.entries += 1;
             self.change(number, |held| held.waiters += 1);
         }
+        self.entries -= victims.len() as u64;
         victims.into_iter().for_each(|number| self.release(number));
     }
 
@@ -142,6 +176,7 @@ impl SessionLedger {
         if kept.waiting.remove(&number).is_none() {
             return;
         }
+        self.entries -= 1;
         let held = self.messages.get(&number);
         kept.bytes = kept.bytes.saturating_sub(held.map_or(0, |held| u64::from(held.bytes)));
         let class = held.map_or(0, |held| held.class.index().min(CLASSES_MAX - 1));
@@ -167,9 +202,18 @@ impl SessionLedger {
 
     pub(super) fn unretain(&mut self, topic: &Bytes) {
         if let Some(number) = self.retained.remove(topic) {
+            if let Some(at) = self.messages.get(&number).and_then(|held| held.expires) {
+                self.expiring.remove(&(at, topic.clone()));
+            }
             self.change(number, |held| held.is_retained = false);
             self.drop_if_idle(number);
         }
+    }
+
+    /// Topics whose retained message nobody wants any more.
+    pub fn retained_over(&self, now: u64) -> Vec<Bytes> {
+        let over = self.expiring.iter().take_while(|(at, _)| *at <= now);
+        over.map(|(_, topic)| topic.clone()).collect()
     }
 
     /// Keeps a message in memory while it is young.

@@ -139,5 +139,6 @@ fn pulled(session: SessionId, number: u64, waiting: &Waiting, held: &Held) -> Pu
     let Waiting { qos, retain, ids, flight } = waiting;
     let waiter = Waiter { session, qos: *qos, retain: *retain, ids: ids.clone() };
     let flight = flight.map(|(id, is_received, _)| (id, is_received));
-    Pulled { number, waiter, expires: held.expires, source: source(held), flight }
+    let (class, expires) = (held.class, held.expires);
+    Pulled { number, class, waiter, expires, source: source(held), flight }
 }

@@ -43,8 +43,17 @@ pub(super) async fn settle(left: Left<'_>) {
         let logged = session.logged_expiry();
         let _ = source.session(logged, logged.is_zero()).await;
     }
-    let mut will = session.take_will().filter(|_| end.publishes_will());
+    let will = session.take_will();
+    let had_will = will.is_some();
+    let mut will = will.filter(|_| end.publishes_will());
     let place = session.subscriber().map(Subscriber::id);
+    if had_will
+        && will.is_none()
+        && let Some((session, journal)) = place.zip(shared.intake.hub().journal())
+    {
+        // Its client said goodbye, also where the process ends now.
+        journal.write(&Note::WillOver(session));
+    }
     // Its will goes before a session that ends now, so that a crash between the two finds it.
     if session.session_expiry().is_zero()
         && let Some((will, _)) = will.take()
@@ -217,14 +226,18 @@ impl Afterlife {
         counts.iter().for_each(|counts| (0..ended).for_each(|_| counts.over_quota("sessions")));
     }
 
-    /// The client is back: its will is void, unless it wants a new session and so ends this one.
+    /// The client is back: its will is void, unless it was due, or the client wants a new session and so ends this one.
     async fn taken_over(self, takeover: Takeover) {
-        if takeover.is_clean
-            && let Some((will, _)) = self.will
+        let now = Instant::now();
+        if let Some((will, due)) = self.will
+            && (takeover.is_clean || due <= now)
         {
             let place = self.memory.subscriber.as_ref().map(Subscriber::id);
             offer(&self.line, will, place).await;
         }
-        bequeath(takeover, self.memory, self.line);
+        // One whose time is over is nobody's.
+        if self.until > now {
+            bequeath(takeover, self.memory, self.line);
+        }
     }
 }

@@ -22,6 +22,7 @@ pub(super) use self::presence::Caller;
 use self::presence::Presence;
 pub use self::roll::ClientStatus;
 use self::worth::{Age, Worth};
+use super::revive::NO_DOOR;
 use super::session::Memory;
 use super::traffic::Traffic;
 use super::woken::Woken;
@@ -106,7 +107,8 @@ impl Table {
     fn has_place(&self, client: &Arc<str>, caller: &Caller) -> bool {
         let Caller { payer, quota, door, .. } = caller;
         if let Some(Entry::Live { payer: older, door: by, .. }) = self.entries.get(client)
-            && (older, by) == (payer, door)
+            && older == payer
+            && (by == door || *by == NO_DOOR)
         {
             return true;
         }

@@ -23,7 +23,7 @@ use crate::node::journal::Journal;
 use crate::support::access::Quota;
 
 /// The listener of a session that came by none.
-const NO_DOOR: u64 = u64::MAX;
+pub(super) const NO_DOOR: u64 = u64::MAX;
 /// How much later than its last note a process may have ended.
 const TICK: Duration = Duration::from_secs(60);
 

@@ -9,7 +9,6 @@ use tidegate_broker::{
     DeliveryNews, Drops, Message, MessageReservation, Outbox, OutboxDropReason, Pulled,
     SubscriberMessage,
 };
-use tidegate_types::class::ClassId;
 use tidegate_types::units::Time;
 
 use super::seat::Subscriber;
@@ -64,8 +63,8 @@ impl Subscriber {
 
     /// A message of the journal, as its outbox gets it.
     fn fetch(&self, journal: &Journal, now: Time, pulled: Pulled) -> Option<SubscriberMessage> {
-        let Pulled { number, waiter: Waiter { qos, retain, ids, .. }, expires, source, .. } =
-            pulled;
+        let Pulled { number, class, waiter, expires, source, .. } = pulled;
+        let Waiter { qos, retain, ids, .. } = waiter;
         let message = match source {
             Ok(message) => message,
             Err(place) => {
@@ -74,18 +73,20 @@ impl Subscriber {
                         number,
                         "a message cannot be read back from the journal of sessions"
                     );
-                    self.hub
-                        .counts()
-                        .dropped(Drops::from([((ClassId(0), OutboxDropReason::Full), 1)]));
+                    self.hub.counts().dropped(Drops::from([((class, OutboxDropReason::Full), 1)]));
                     journal.write_soon(&Note::Done(self.id(), vec![number]));
                     return None;
                 };
-                let class = self.hub.class_of(&note.message.topic);
                 let left = |at: u64| Duration::from_nanos(at.saturating_sub(wall()));
                 let expires = expires.map(|at| now + left(at));
                 Arc::new(Message { class, arrived: now, expires, ..Message::clone(&note.message) })
             }
         };
+        if !self.seat.may_get(&message) {
+            self.hub.counts().dropped(Drops::from([((class, OutboxDropReason::Away), 1)]));
+            journal.write_soon(&Note::Done(self.id(), vec![number]));
+            return None;
+        }
         let charge = MessageReservation::default();
         Some(SubscriberMessage { message, qos, retain, ids, charge, number })
     }

@@ -21,7 +21,7 @@ use super::meter::Meters;
 use super::operate::Operate;
 use super::placement::Placement;
 use super::publisher::Publisher;
-use super::seat::{Seat, Subscriber};
+use super::seat::{Right, Seat, Subscriber};
 use crate::node::journal::Journal;
 
 /// Subscriptions of one session.
@@ -277,7 +277,7 @@ impl Hub {
         &self,
         subscriber: &Subscriber,
         may_subscribe: impl Fn(&Subscription) -> bool,
-        may_get: impl Fn(&Message) -> bool,
+        may_get: impl Fn(&Message) -> bool + Send + Sync + 'static,
     ) -> usize {
         let mut table = self.change();
         let id = subscriber.id();
@@ -287,13 +287,22 @@ impl Hub {
         for subscription in &over {
             table.subscriptions.unsubscribe(id, subscription);
             subscriber.seat.forgets(subscription);
-            if subscriber.seat.is_noted() {
-                subscriber.write(&Note::Unsubscribed(id, subscription.text().into()));
-            }
         }
         drop(table);
+        // The journal is never asked under the table: whoever reads the journal back asks the table.
+        if subscriber.seat.is_noted() {
+            let text = |subscription: &Subscription| subscription.text().into();
+            over.iter().for_each(|one| subscriber.write(&Note::Unsubscribed(id, text(one))));
+        }
         subscriber.seat.outbox().forbid(|delivery| may_get(&delivery.message));
+        // What waits in the journal is looked at when it is read.
+        subscriber.seat.limit(Right(Some(Arc::new(may_get))));
         over.len()
+    }
+
+    /// A session may get all messages.
+    pub fn allow_all(&self, subscriber: &Subscriber) {
+        subscriber.seat.limit(Right::default());
     }
 
     /// Keeps a message for later subscribers, or ends what is kept of its topic; whether it is kept.

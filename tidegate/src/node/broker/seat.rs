@@ -1,11 +1,12 @@
 //! A subscriber's place: its outbox, and the bell that tells its connection of new messages.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidegate_broker::journal::Note;
-use tidegate_broker::{Drops, Outbox, OutboxLimits, Subscription, footprint};
+use tidegate_broker::{Drops, Message, Outbox, OutboxLimits, Subscription, footprint};
 use tidegate_node::io::SessionId;
 use tidegate_types::account::{Kind, Refusal, Reservation};
 use tokio::sync::Notify;
@@ -76,6 +77,17 @@ pub struct Seat {
     pub(super) has_flights: AtomicBool,
     /// What was written of it last must be safe before the next word to its client.
     pub(super) mark: AtomicU64,
+    right: Mutex<Right>,
+}
+
+/// Which messages a session may get, where it may not get all.
+#[derive(Clone, Default)]
+pub(super) struct Right(pub(super) Option<Arc<dyn Fn(&Message) -> bool + Send + Sync>>);
+
+impl fmt::Debug for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Right").field(&self.0.is_some()).finish()
+    }
 }
 
 impl Seat {
@@ -96,6 +108,7 @@ impl Seat {
             is_durable: AtomicBool::new(false),
             has_flights: AtomicBool::new(false),
             mark: AtomicU64::new(0),
+            right: Mutex::default(),
         }
     }
 
@@ -113,8 +126,19 @@ impl Seat {
         seat
     }
 
+    /// From now on it gets no others than these; `None`: all.
+    pub(super) fn limit(&self, right: Right) {
+        *self.right.lock().unwrap_or_else(PoisonError::into_inner) = right;
+    }
+
+    /// Whether it may get a message.
+    pub(super) fn may_get(&self, message: &Message) -> bool {
+        let right = self.right.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        right.0.is_none_or(|right| right(message))
+    }
+
     /// Whether the journal knows the session.
-    pub(super) fn is_noted(&self) -> bool {
+    pub(crate) fn is_noted(&self) -> bool {
         self.is_noted.load(Ordering::Relaxed)
     }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_broker::journal::{MessageNote, Note};
@@ -15,6 +16,9 @@ use super::Journal;
 use super::store::{Segment, Store};
 use crate::node::log_store::folder::{SESSIONS, number_of, segment_path};
 use crate::support::disk::{Disk, How, Real, read_at};
+
+/// How long a disk that fails is left alone.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Where a journal is, and what it may hold.
 #[derive(Clone, Debug)]
@@ -89,7 +93,7 @@ pub(super) fn open_on(disk: Arc<dyn Disk>, options: &JournalOptions) -> std::io:
     // Back to the last one whose beginning is whole.
     let mut read = Vec::new();
     for (number, segment) in segments.iter().rev() {
-        let (notes, is_whole) = notes(segment, sizes[number], &mut sequence);
+        let (notes, is_whole) = notes(segment, sizes[number], &mut sequence)?;
         read.push(notes);
         if is_whole {
             break;
@@ -133,7 +137,7 @@ pub fn look(directory: &Path, keys: &[Key]) -> std::io::Result<SessionLedger> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         };
-        for (note, (offset, length)) in notes(&found, size, &mut 0).0 {
+        for (note, (offset, length)) in notes(&found, size, &mut 0)?.0 {
             let place = NotePlace { segment: number.0, offset, length };
             ledger.apply_session(&note);
             ledger.apply_message(&note, Some(place));
@@ -162,8 +166,15 @@ fn segment(
 type Found = (Note, (u32, u32));
 
 /// The notes of a segment, and whether all that holds of sessions stands at its beginning.
-fn notes(segment: &Segment, length: u64, sequence: &mut u64) -> (Vec<Found>, bool) {
-    let bytes = read_at(&*segment.file, 0, length as usize).unwrap_or_default();
+///
+/// # Errors
+/// It cannot be read.
+fn notes(
+    segment: &Segment,
+    length: u64,
+    sequence: &mut u64,
+) -> std::io::Result<(Vec<Found>, bool)> {
+    let bytes = read_at(&*segment.file, 0, length as usize)?;
     let mut all = Vec::new();
     let (mut is_damaged, mut is_whole) = (false, false);
     for found in Scanner::new(&segment.opened, &bytes) {
@@ -189,7 +200,7 @@ fn notes(segment: &Segment, length: u64, sequence: &mut u64) -> (Vec<Found>, boo
             }
         }
     }
-    (all, is_whole)
+    Ok((all, is_whole))
 }
 
 /// A message that was retained, and from when on nobody wants it.
@@ -238,16 +249,33 @@ fn load(
     let mut retained: HashMap<Bytes, (u64, RetainedNote)> = HashMap::new();
     for (&number, &length) in sizes {
         let Some(segment) = journal.lock().segments.get(&number).cloned() else { continue };
-        let (notes, _) = notes(&segment, length, &mut 0);
-        for run in notes.chunks(1024) {
+        let found = loop {
+            match notes(&segment, length, &mut 0) {
+                Ok((found, _)) => break found,
+                // Nothing is given up for an error that may pass: who needs the messages waits.
+                Err(error) => {
+                    tracing::error!(%error, segment = number, "the journal of sessions cannot be read");
+                    if journal.lock().is_closed {
+                        return;
+                    }
+                    std::thread::sleep(PAUSE);
+                }
+            }
+        };
+        for run in found.chunks(1024) {
+            // The journal is never locked while the table of subscribers is asked.
+            let class = |(note, _): &Found| match note {
+                Note::Message(note) => class_of(&note.message.topic),
+                _ => ClassId(0),
+            };
+            let classes: Vec<ClassId> = run.iter().map(class).collect();
             let mut inner = journal.lock();
-            for (note, (offset, length)) in run {
+            for ((note, (offset, length)), class) in run.iter().zip(classes) {
                 let place = NotePlace { segment: number, offset: *offset, length: *length };
                 let Note::Message(note) = note else {
                     inner.ledger.apply_message(note, None);
                     continue;
                 };
-                let class = class_of(&note.message.topic);
                 let message = Arc::new(Message { class, ..Message::clone(&note.message) });
                 let note = MessageNote { message: message.clone(), ..MessageNote::clone(note) };
                 let number = note.number;

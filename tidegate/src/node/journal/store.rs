@@ -127,8 +127,7 @@ impl Store {
             let batch = self.take(&mut inner);
             drop(inner);
             let is_last = batch.is_last;
-            self.commit(batch);
-            if is_last {
+            if !self.commit(batch) || is_last {
                 return;
             }
         }
@@ -162,6 +161,12 @@ impl Store {
             let _ = inner.ledger.apply(&note);
             inner.pending.push(Pending { bytes: note.to_bytes(), message: None });
             inner.last += 1;
+            for topic in inner.ledger.retained_over(now) {
+                let note = Note::Unretained(topic);
+                let _ = inner.ledger.apply(&note);
+                inner.pending.push(Pending { bytes: note.to_bytes(), message: None });
+                inner.last += 1;
+            }
         }
         let notes = std::mem::take(&mut inner.pending);
         let bytes = std::mem::take(&mut inner.pending_bytes) as u64;
@@ -174,18 +179,19 @@ impl Store {
         Batch { notes, snapshot, mark: inner.last, is_urgent, is_last: inner.is_closed }
     }
 
-    /// Writes a batch, again and again until it is safe.
-    fn commit(&mut self, mut batch: Batch) {
+    /// Writes a batch, again and again until it is safe; false where the process ends before.
+    fn commit(&mut self, mut batch: Batch) -> bool {
         while let Err((error, again)) = self.try_commit(batch) {
             tracing::error!(%error, "the journal of sessions cannot be written");
             batch = again;
-            if batch.is_last {
-                return;
+            if batch.is_last || self.journal.lock().is_closed {
+                return false;
             }
             std::thread::sleep(PAUSE);
             batch.snapshot = Some(self.journal.read(tidegate_broker::SessionLedger::snapshot));
         }
         self.tidy();
+        true
     }
 
     fn try_commit(&mut self, batch: Batch) -> Result<(), (io::Error, Batch)> {

@@ -44,7 +44,7 @@ impl Allow {
 }
 
 /// What one client may publish and subscribe to.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Grants {
     /// `None` is everything.
     filters: Option<Vec<Filter>>,

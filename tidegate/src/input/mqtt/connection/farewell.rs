@@ -50,6 +50,8 @@ impl Connection<'_> {
             if self.session.acknowledge(&mut self.effects.out).is_err() {
                 return;
             }
+            // Its subscribers have it before the word that says so.
+            self.publish_accepted();
         }
     }
 

@@ -43,9 +43,11 @@ impl Connection<'_> {
     pub(super) fn sift(&mut self) {
         let Connection { grants, session, effects, shared, .. } = self;
         let is_of_server = |record: &Offered| is_of_server(&record.key);
-        if grants.is_everything() && !effects.records.iter().any(is_of_server) {
+        let mut all = effects.records.iter().chain(&effects.again);
+        if grants.is_everything() && !all.any(is_of_server) {
             return;
         }
+        effects.again.retain(|record| grants.allows(&record.key));
         effects.records.retain(|record| {
             let is_allowed = grants.allows(&record.key);
             if !is_allowed {
@@ -151,12 +153,14 @@ impl Connection<'_> {
         let Some(subscriber) = self.session.subscriber() else { return 0 };
         let grants = &self.grants;
         if grants.is_everything() {
+            self.door.hub().allow_all(subscriber);
             return 0;
         }
+        let own = grants.clone();
         self.door.hub().restrict(
             subscriber,
             |subscription| grants.may_subscribe(&subscription.filter),
-            |message| grants.may_get(&message.topic),
+            move |message| own.may_get(&message.topic),
         )
     }
 

@@ -159,7 +159,8 @@ impl Connection<'_> {
                 |span: std::time::Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
             WillNote { message, ttl: record.ttl.map(nanos), delay: nanos(delay), due: 0 }
         });
-        if !expiry.is_zero() || will.is_some() {
+        let is_noted = self.session.subscriber().is_some_and(|one| one.seat().is_noted());
+        if !expiry.is_zero() || will.is_some() || is_noted {
             self.take_seat(client);
             let user = self.grants.user().map(Into::into);
             let payer = payer(self.grants.user(), self.peer.ip()).into();
@@ -187,7 +188,10 @@ impl Connection<'_> {
         let user = payer(self.grants.user(), self.peer.ip());
         let subscriptions = hub.subscriptions_of(&user, self.quota.subscriptions);
         let payer = Payer { client: client.clone(), account: self.account.clone(), subscriptions };
-        self.session.set_subscriber(hub.subscriber(&payer));
+        let subscriber = hub.subscriber(&payer);
+        // What it publishes with QoS 2 is known by its packet identifier from the first one on.
+        self.door.publisher().speak_for(subscriber.id());
+        self.session.set_subscriber(subscriber);
     }
 
     /// QoS 2 publishes that a crash kept from subscribers.
