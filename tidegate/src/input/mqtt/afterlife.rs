@@ -43,17 +43,8 @@ pub(super) async fn settle(left: Left<'_>) {
         let logged = session.logged_expiry();
         let _ = source.session(logged, logged.is_zero()).await;
     }
-    let will = session.take_will();
-    let had_will = will.is_some();
-    let mut will = will.filter(|_| end.publishes_will());
     let place = session.subscriber().map(Subscriber::id);
-    if had_will
-        && will.is_none()
-        && let Some((session, journal)) = place.zip(shared.intake.hub().journal())
-    {
-        // Its client said goodbye, also where the process ends now.
-        journal.write(&Note::WillOver(session));
-    }
+    let mut will = last_will(session, end, shared.intake.hub());
     // Its will goes before a session that ends now, so that a crash between the two finds it.
     if session.session_expiry().is_zero()
         && let Some((will, _)) = will.take()
@@ -110,6 +101,19 @@ pub(super) async fn settle(left: Left<'_>) {
     line.take();
     shared.keep(registration, memory, lasting);
     shared.tell_gone().await;
+}
+
+/// The will of a connection that ends so, if that is to be published. The journal hears of one that is not: its client
+/// said goodbye, also where the process ends now.
+fn last_will(session: &mut Session, end: &End, hub: &Hub) -> Option<(Will, Duration)> {
+    let will = session.take_will()?;
+    if end.publishes_will() {
+        return Some(will);
+    }
+    if let Some((session, journal)) = session.subscriber().map(Subscriber::id).zip(hub.journal()) {
+        journal.write(&Note::WillOver(session));
+    }
+    None
 }
 
 /// The source goes along only where answers are to come by it: else a new one begins for the newer

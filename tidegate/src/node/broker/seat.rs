@@ -82,7 +82,9 @@ pub struct Seat {
 
 /// Which messages a session may get, where it may not get all.
 #[derive(Clone, Default)]
-pub(super) struct Right(pub(super) Option<Arc<dyn Fn(&Message) -> bool + Send + Sync>>);
+pub(super) struct Right(pub(super) Option<Arc<MayGet>>);
+
+type MayGet = dyn Fn(&Message) -> bool + Send + Sync;
 
 impl fmt::Debug for Right {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
