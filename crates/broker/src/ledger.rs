@@ -329,3 +329,6 @@ impl Kept {
 
 mod messages;
 mod read;
+
+#[cfg(test)]
+mod tests;

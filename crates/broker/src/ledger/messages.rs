@@ -78,12 +78,17 @@ impl SessionLedger {
             let most = self.sessions.values_mut().filter(has_unread);
             let Some(kept) = most.max_by_key(|kept| kept.bytes) else { return };
             let session = kept.note.session;
+            let too_many = (self.entries * ENTRY).saturating_sub(INDEX).div_ceil(ENTRY) as usize;
+            let (too_much, mut freed) = (self.bytes.saturating_sub(self.bounds.all), 0);
             let mut victims = Vec::new();
             while victims.len() < AT_ONCE
+                && (freed < too_much || victims.len() < too_many)
                 && let Some((number, class)) = kept.evict(0)
             {
                 let held = self.messages.get(&number);
                 kept.bytes = kept.bytes.saturating_sub(held.map_or(0, |held| held.bytes.into()));
+                // One that others need too takes its bytes on.
+                freed += held.filter(|held| held.waiters == 1).map_or(0, |held| held.bytes.into());
                 victims.push(number);
                 applied.dropped.push((session, number, class));
             }
