@@ -21,7 +21,7 @@ keys! {
             at_least(ByteSize(Size::from_kib(64)), "less than a log can work with")
             at_most(ByteSize(LOG_SEGMENT_MAX), "more than a segment can have"),
         /// Bytes of messages that wait for MQTT sessions, and of retained ones, each counted once. When it is full, a new
-        /// message takes the place of the oldest one of its session.
+        /// message takes the place of old ones of the session that has most.
         pub sessions: ByteSize = ByteSize(Size::from_mib(512));
             at_least(ByteSize(Size::from_mib(1)), "less than sessions can work with"),
         /// Bytes of messages that wait for one MQTT session.
