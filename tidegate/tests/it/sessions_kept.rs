@@ -287,6 +287,29 @@ fn sessions_of_durable_topics_survive_a_kill() {
     survives("kept-durable", DURABLE);
 }
 
+#[test]
+fn a_first_publish_of_qos_2_that_is_sent_again_after_a_kill_comes_once() {
+    for (name, streams) in [("first-local", LOCAL), ("first-durable", DURABLE)] {
+        let folder = Folder::new(name);
+        let port = free_port();
+        let config = folder.config(port, streams);
+        let node = start(name, &config);
+        Client::connect(port, "subscriber", None).subscribe("one/#", 2);
+        // A session that is new and subscribes to nothing.
+        let mut publisher = Client::connect(port, "publisher", None);
+        publisher.publish("one/a", "first", 2, 0, 7);
+        assert_eq!(publisher.next(PATIENCE).map(|(first, _)| first), Some(0x50));
+        drop((publisher, node));
+        let _node = start(name, &config);
+        let mut publisher = Client::connect(port, "publisher", None);
+        publisher.publish_and_wait("one/a", "first", 2, 8, 7);
+        publisher.publish_and_wait("one/a", "end", 2, 0, 8);
+        let mut subscriber = Client::connect(port, "subscriber", None);
+        let all = all_until(&mut subscriber, "end", &mut BTreeSet::new());
+        assert_eq!(payloads(&all, "one/a"), ["first", "end"], "{name}");
+    }
+}
+
 /// What a subscriber that comes and goes has got, by publisher.
 type Got = BTreeMap<String, Vec<u32>>;
 
