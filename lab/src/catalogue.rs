@@ -41,7 +41,7 @@ const PYTHON: Need = File("target/python/bin/python", "scripts/python.sh");
 
 /// Without what a command has nothing to show. Rivals are no need: one that is absent is left out by its command, which
 /// says so.
-const NEEDS: [(&str, &[Need]); 42] = [
+const NEEDS: [(&str, &[Need]); 43] = [
     ("demo", &[Links, TIDEGATE, RABBITMQ]),
     ("net selftest", &[Wires]),
     ("net run", &[Wires]),
@@ -60,6 +60,7 @@ const NEEDS: [(&str, &[Need]); 42] = [
     ("bench link-l", &[Links, Wires, TIDEGATE]),
     ("bench link-buffer", &[Links, Wires, TIDEGATE]),
     ("bench link-death", &[Links, Wires, TIDEGATE]),
+    ("bench link-cpu", &[Links, Wires, TIDEGATE]),
     ("bench load", &[Links, TIDEGATE]),
     ("bench overhead", &[Links, TIDEGATE, RABBITMQ]),
     ("bench sidecar", &[TIDEGATE]),

@@ -17,12 +17,14 @@ pub(crate) mod engine;
 pub(crate) mod letters;
 pub(crate) mod quic;
 pub(crate) mod tcp;
+mod thread;
 pub(crate) mod wire;
 
 pub use self::binding::Binding;
 pub(crate) use self::binding::grow_buffers;
 pub use self::board::{LinkFigures, Links, PathFigures, Target};
 pub use self::letters::Letters;
+pub(crate) use self::thread::{LinkThread, run_on};
 
 /// The protocol that both ends must speak, as TLS names it.
 const PROTOCOL: &[u8] = b"tidegate-link/1";

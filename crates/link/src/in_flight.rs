@@ -1,7 +1,7 @@
 //! Packets of one path that are not acknowledged, and which of them are lost.
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::Duration;
 
 use tidegate_types::units::{Size, Time};
@@ -15,6 +15,8 @@ use super::rate_control::Mark;
 const PACKETS: u64 = 3;
 /// Packets that are remembered after they were given up, in case an acknowledgement comes all the same.
 const GIVEN_UP_MAX: usize = 4096;
+/// Numbers back to which they are remembered.
+const SPAN_MAX: usize = 16_384;
 
 /// What a packet carries that must arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,11 +64,15 @@ impl Sent {
     }
 }
 
-/// The packets, by their numbers.
+/// The packets, by their numbers: a ring, for numbers follow each other and the oldest go first.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
-    packets: BTreeMap<u64, Sent>,
+    packets: VecDeque<Option<Sent>>,
+    /// The number of the first place.
+    first: u64,
     bytes: Size,
+    /// Packets under way, given up or not; and those of them that are given up.
+    count: usize,
     given_up: usize,
     largest_acked: Option<u64>,
 }
@@ -77,47 +83,87 @@ impl InFlight {
         self.bytes
     }
 
-    /// Adds a packet.
+    /// Adds a packet; its number is larger than all before.
     pub(super) fn push(&mut self, psn: u64, sent: Sent) {
+        if self.packets.is_empty() {
+            self.first = psn;
+        }
+        // Packets that only acknowledge have numbers, too, and nobody waits for them.
+        while self.end() < psn {
+            self.packets.push_back(None);
+        }
         self.bytes += sent.size;
-        self.packets.insert(psn, sent);
+        self.count += 1;
+        self.packets.push_back(Some(sent));
+        self.forget();
+    }
+
+    /// The number after the last.
+    fn end(&self) -> u64 {
+        self.first + self.packets.len() as u64
     }
 
     fn remove(&mut self, psn: u64) -> Option<Sent> {
-        let sent = self.packets.remove(&psn)?;
+        let place = usize::try_from(psn.checked_sub(self.first)?).ok()?;
+        let sent = self.packets.get_mut(place)?.take()?;
+        self.count -= 1;
         if sent.is_given_up {
             self.given_up -= 1;
         } else {
             self.bytes -= sent.size;
         }
+        while let Some(None) = self.packets.front() {
+            self.packets.pop_front();
+            self.first += 1;
+        }
         Some(sent)
+    }
+
+    /// Those with these numbers, oldest first.
+    fn range(&self, numbers: Range<u64>) -> impl Iterator<Item = (u64, &Sent)> {
+        let places = self.places(&numbers);
+        let first = self.first + places.start as u64;
+        let sent = (first..).zip(self.packets.range(places));
+        sent.filter_map(|(psn, sent)| Some((psn, sent.as_ref()?)))
+    }
+
+    fn places(&self, numbers: &Range<u64>) -> Range<usize> {
+        let place = |psn: u64| (psn.max(self.first).min(self.end()) - self.first) as usize;
+        place(numbers.start)..place(numbers.end).max(place(numbers.start))
     }
 
     /// Takes out the packets that came, oldest first.
     pub(super) fn acked(&mut self, ack: &SelectiveAck) -> Vec<Sent> {
         self.largest_acked = self.largest_acked.max(Some(ack.largest()));
-        let Some((&oldest, _)) = self.packets.first_key_value() else { return Vec::new() };
+        if self.count == 0 {
+            return Vec::new();
+        }
         // The newest stand first; most of the others are known for long.
+        let oldest = self.first;
         let news = ack.runs.iter().take_while(|run| *run.end() >= oldest).count();
-        let runs = ack.runs[..news].iter().rev().cloned();
-        let came: Vec<u64> =
-            runs.flat_map(|run| self.packets.range(run).map(|(&psn, _)| psn)).collect();
-        came.into_iter().filter_map(|psn| self.remove(psn)).collect()
+        let mut came = Vec::new();
+        for run in ack.runs[..news].iter().rev() {
+            let places = self.places(&(*run.start()..run.end().saturating_add(1)));
+            let numbers = self.first + places.start as u64..self.first + places.end as u64;
+            came.extend(numbers.filter_map(|psn| self.remove(psn)));
+        }
+        came
     }
 
     /// Whether a packet is under way, given up or not.
     pub(super) fn get(&self, psn: u64) -> Option<&Sent> {
-        self.packets.get(&psn)
+        let place = usize::try_from(psn.checked_sub(self.first)?).ok()?;
+        self.packets.get(place)?.as_ref()
     }
 
     /// Takes out the packets that are lost: one that went later has come, and either enough of them or
     /// long enough ago.
     pub(super) fn lost(&mut self, now: Time, patience: Duration) -> Vec<Sent> {
         let Some(largest) = self.largest_acked else { return Vec::new() };
-        let is_lost = |(&psn, sent): (&u64, &Sent)| {
+        let is_lost = |(psn, sent): (u64, &Sent)| {
             (psn + PACKETS <= largest || sent.mark.at() + patience <= now).then_some(psn)
         };
-        let lost: Vec<u64> = self.packets.range(..largest).filter_map(is_lost).collect();
+        let lost: Vec<u64> = self.range(0..largest).filter_map(is_lost).collect();
         let sent = lost.into_iter().filter_map(|psn| self.remove(psn));
         sent.filter(|sent| !sent.is_given_up).collect()
     }
@@ -125,30 +171,30 @@ impl InFlight {
     /// When `lost` may find another one.
     pub(super) fn loss_timeout(&self, patience: Duration) -> Option<Time> {
         let largest = self.largest_acked?;
-        self.packets.range(..largest).next().map(|(_, sent)| sent.mark.at() + patience)
+        self.range(0..largest).next().map(|(_, sent)| sent.mark.at() + patience)
     }
 
     /// Whether nothing is under way.
     pub(super) fn is_empty(&self) -> bool {
-        self.packets.len() == self.given_up
+        self.count == self.given_up
     }
 
     /// Numbers of packets that no later one has overtaken: only time can tell that they are lost.
-    fn tail(&self) -> (Bound<u64>, Bound<u64>) {
-        (self.largest_acked.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded)
+    fn tail(&self) -> Range<u64> {
+        self.largest_acked.map_or(0, |largest| largest + 1)..u64::MAX
     }
 
     /// When the oldest packet of the tail was sent that is not given up.
     pub(super) fn oldest(&self) -> Option<Time> {
-        let mut counted = self.packets.range(self.tail()).filter(|(_, sent)| !sent.is_given_up);
+        let mut counted = self.range(self.tail()).filter(|(_, sent)| !sent.is_given_up);
         counted.next().map(|(_, sent)| sent.mark.at())
     }
 
     /// Gives up the packets of the tail that were sent until `until`. Answers what they carried, and how many
     /// there were.
     pub(super) fn overdue(&mut self, until: Time) -> (Vec<Carried>, u32) {
-        let tail = self.tail();
-        let tail = self.packets.range_mut(tail).map(|(_, sent)| sent);
+        let places = self.places(&self.tail());
+        let tail = self.packets.range_mut(places).flatten();
         let old = tail.take_while(|sent| sent.mark.at() <= until);
         let (mut carried, mut count) = (Vec::new(), 0);
         for sent in old.filter(|sent| !sent.is_given_up) {
@@ -165,7 +211,7 @@ impl InFlight {
     /// Gives all packets up. Answers what they carried.
     pub(super) fn give_up(&mut self) -> Vec<Carried> {
         let mut carried = Vec::new();
-        for sent in self.packets.values_mut().filter(|sent| !sent.is_given_up) {
+        for sent in self.packets.iter_mut().flatten().filter(|sent| !sent.is_given_up) {
             sent.is_given_up = true;
             self.given_up += 1;
             carried.extend_from_slice(&sent.carried);
@@ -175,13 +221,21 @@ impl InFlight {
         carried
     }
 
+    /// Bounds what is remembered of packets that were given up: how many, and how far back.
     fn forget(&mut self) {
-        // Those that are given up are the oldest ones, but for a few.
-        while self.given_up > GIVEN_UP_MAX
-            && let Some((&psn, _)) = self.packets.iter().find(|(_, sent)| sent.is_given_up)
-        {
+        while let Some(psn) = self.forgettable() {
             self.remove(psn);
         }
+    }
+
+    /// The oldest packet that was given up and is remembered for too long.
+    fn forgettable(&self) -> Option<u64> {
+        let oldest = self.packets.front().and_then(Option::as_ref);
+        let is_far = self.packets.len() > SPAN_MAX && oldest.is_some_and(|sent| sent.is_given_up);
+        // Those that are given up are the oldest ones, but for a few.
+        let mut all = self.range(0..u64::MAX);
+        let found = |(psn, sent): (u64, &Sent)| sent.is_given_up.then_some(psn);
+        (is_far || self.given_up > GIVEN_UP_MAX).then(|| all.find_map(found)).flatten()
     }
 }
 
@@ -250,7 +304,7 @@ mod tests {
     fn of_what_was_given_up_only_so_much_is_remembered() {
         let mut in_flight = sent(5000);
         assert_eq!(in_flight.give_up().len(), 5000);
-        assert_eq!((in_flight.is_empty(), in_flight.packets.len()), (true, GIVEN_UP_MAX));
+        assert_eq!((in_flight.is_empty(), in_flight.count), (true, GIVEN_UP_MAX));
         assert_eq!(ack(&mut in_flight, &[(0, 4999)]), GIVEN_UP_MAX);
     }
 }

@@ -89,8 +89,8 @@ pub use self::error::WireError;
 pub use self::limits::PATHS_MAX;
 pub use self::link::Link;
 pub use self::options::{
-    GUARD_SHARE, LinkCounts, LinkEvent, LinkOptions, OfferError, Outgoing, PathCounts, PathHealth,
-    PathOptions, PathStatus,
+    BACK_OFF, GUARD_SHARE, LinkCounts, LinkEvent, LinkOptions, OfferError, Outgoing, PathCounts,
+    PathHealth, PathOptions, PathStatus, SPARE_SHARED,
 };
 pub use self::reassembly::READ_MAX;
 pub use self::redundancy::RedundancyName;

@@ -16,6 +16,11 @@ use super::redundancy::RedundancyName;
 /// paths and headers, half as many bytes again.
 pub const GUARD_SHARE: f64 = 0.45;
 
+/// Whether of paths through one bottleneck only one carries data, unless told otherwise.
+pub const SPARE_SHARED: bool = false;
+/// Whether losses of congestion halve a path for a round trip, unless told otherwise.
+pub const BACK_OFF: bool = false;
+
 /// The options of a link.
 #[derive(Clone, Debug)]
 pub struct LinkOptions {
@@ -69,8 +74,8 @@ impl LinkOptions {
             guard: RedundancyName::Code,
             guard_share: Ratio::new(GUARD_SHARE),
             decrease_factor: Ratio::new(0.5),
-            decreases_on_loss: false,
-            spares_shared: false,
+            decreases_on_loss: BACK_OFF,
+            spares_shared: SPARE_SHARED,
             doubles_repeats: true,
         }
     }

@@ -50,6 +50,8 @@ pub(super) enum Bench {
     LinkBuffer(link::Options),
     /// The shortest of the paths dies and returns
     LinkDeath(link::Options),
+    /// Processor time of a link's both ends for 100 Mbit of payload, beside bare QUIC on the same paths
+    LinkCpu(link::Options),
     /// Thousands of MQTT publishers, arrivals even, random or recorded, through a node to any destination
     Load(load::Options),
     /// CPU and memory of each component at the edge, at given rates, beside Mosquitto's
@@ -104,7 +106,7 @@ pub(super) enum Bench {
 impl Bench {
     /// Runs it; `None` where it was for itself.
     pub(super) async fn run(self) -> anyhow::Result<Option<Findings>> {
-        use link::Scenario::{Buffer, Death, Heavy, Light};
+        use link::Scenario::{Buffer, Cost, Death, Heavy, Light};
         let found = match self {
             Bench::Hol(options) => until_interrupted(hol::run(options)).await?,
             Bench::Ingest(options) => {
@@ -135,6 +137,7 @@ impl Bench {
             Bench::LinkL(options) => until_interrupted(link::run(Light, options)).await?,
             Bench::LinkBuffer(options) => until_interrupted(link::run(Buffer, options)).await?,
             Bench::LinkDeath(options) => until_interrupted(link::run(Death, options)).await?,
+            Bench::LinkCpu(options) => until_interrupted(link::run(Cost, options)).await?,
             Bench::Load(options) => until_interrupted(load::run(options)).await?,
             Bench::Overhead(options) => until_interrupted(overhead::run(options)).await?,
             Bench::Sidecar(options) => sidecar::run(options).await?,

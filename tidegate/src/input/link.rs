@@ -18,7 +18,7 @@ use tidegate_types::units::Size;
 use super::kind::{Driver, Opened, Opening};
 use super::relays::RelayCounts;
 use super::streams::Names;
-use crate::link::Links;
+use crate::link::{Links, run_on};
 use crate::node::contract::Intake;
 use crate::support::tls::Trust;
 
@@ -65,9 +65,16 @@ impl Driver for LinkInput {
     fn open(self: Box<Self>, intake: Intake) -> Opening {
         Box::pin(async move {
             let LinkInput { options, names } = *self;
-            let listener = bind(options)?;
+            let handle = options.links.thread().handle().map_err(LinkError::Thread)?;
+            let listener = {
+                // Its sockets belong to the thread of links.
+                let _of_thread = handle.enter();
+                bind(options)?
+            };
             let (addresses, offered) = (listener.local_addrs(), intake.clone());
-            let serve = |stopped| listener.run(offered, names, stopped);
+            let serve = |stopped| async move {
+                run_on(&handle, listener.run(offered, names, stopped)).await;
+            };
             Ok(Opened::listener(addresses, intake, serve))
         })
     }

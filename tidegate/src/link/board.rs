@@ -8,7 +8,7 @@ use tidegate_link::{PathCounts, PathHealth, PathStatus};
 use tidegate_types::units::{Rate, Size};
 use tokio::sync::watch;
 
-use super::Letters;
+use super::{Letters, LinkThread};
 
 /// How often a link says what it looks like.
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
@@ -95,6 +95,7 @@ pub struct Links {
     figures: Arc<Mutex<Figures>>,
     targets: Arc<Mutex<Targets>>,
     letters: Letters,
+    thread: LinkThread,
 }
 
 impl PartialEq for Links {
@@ -112,6 +113,11 @@ impl Links {
     /// What they show of whom they carry.
     pub(crate) fn letters(&self) -> &Letters {
         &self.letters
+    }
+
+    /// The thread that serves them.
+    pub(crate) fn thread(&self) -> &LinkThread {
+        &self.thread
     }
 
     /// What a link looks like now; `number` tells lives of the same name apart.

@@ -8,6 +8,7 @@ use quinn::VarInt;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::mpsc;
 
+use super::thread::count_packet;
 use super::{PROTOCOL_LETTERS, quic, tcp};
 use crate::support::tls::{Certificate, Role, Stream};
 
@@ -130,6 +131,7 @@ impl Wire {
 
     /// Sends a packet of `path`, now or never: what finds no room is lost, as on any network.
     pub(crate) fn send(&self, path: usize, mut packet: Vec<u8>) {
+        count_packet();
         packet.push(path as u8);
         match &self.way {
             // A connection that is gone is heard of by its own task.
@@ -165,6 +167,7 @@ pub(crate) async fn listen(
             Ok(datagram) => datagram,
             Err(error) => break error,
         };
+        count_packet();
         if let Some((packet, of)) = split(datagram)
             && of == path
             && heard.send(Heard::Packet { path, number, packet }).await.is_err()

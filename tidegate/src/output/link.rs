@@ -27,7 +27,7 @@ use crate::link::dial::{Dialer, Peer};
 use crate::link::engine::Engine;
 use crate::link::letters::Proofs;
 use crate::link::wire::Heard;
-use crate::link::{Binding, HEARD_MAX, LinkFigures, Target, quic};
+use crate::link::{Binding, HEARD_MAX, LinkFigures, Target, quic, run_on};
 use crate::node::contract::{Order, OutputPort, Stopping, Transmit};
 use crate::support::complaints::{Complaint, Complaints};
 
@@ -49,7 +49,12 @@ const NEWS: f64 = 0.01;
 
 impl Driver for LinkOptionsOut {
     fn run(self: Box<Self>, port: OutputPort) -> Served {
-        Box::pin(run(*self, port))
+        Box::pin(async move {
+            match self.links.thread().handle() {
+                Ok(handle) => run_on(&handle, run(*self, port)).await,
+                Err(error) => tracing::error!(output = %self.name, "no thread for links: {error}"),
+            }
+        })
     }
 }
 

@@ -7,6 +7,7 @@ pub mod amqp;
 mod arrivals;
 mod book;
 mod consume;
+mod datagrams;
 mod forward;
 mod insist;
 pub mod mqtt;
@@ -33,6 +34,7 @@ pub use arrivals::{Arrivals, Share};
 pub use book::{Account, Book};
 pub(crate) use consume::MARKED;
 pub use consume::{Arrival, Consume, Source};
+pub use datagrams::{ReceiveDatagrams, SendDatagrams};
 pub use forward::Forward;
 pub use insist::Insist;
 pub use nats::Ask;
@@ -67,6 +69,10 @@ pub enum Job {
     /// Send records of the link's benchmarks.
     SendRecords(SendRecords),
     ReceiveRecords(ReceiveRecords),
+    /// Datagrams of bare QUIC, at a rate.
+    SendDatagrams(SendDatagrams),
+    /// Their receiver.
+    ReceiveDatagrams(ReceiveDatagrams),
 }
 
 impl Job {
@@ -97,6 +103,8 @@ impl Job {
             // These block, and have their process for themselves.
             Job::SendRecords(job) => job.run(),
             Job::ReceiveRecords(job) => job.run(),
+            Job::SendDatagrams(job) => job.run(),
+            Job::ReceiveDatagrams(job) => job.run(),
         }
     }
 }

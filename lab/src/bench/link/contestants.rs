@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Load, PATHS};
+use super::{Load, PATHS, scene};
 use crate::load::records::{Kind, ReceiveRecords, SendRecords};
 use crate::load::stamp::wall_ns;
-use crate::load::{Job, READY};
+use crate::load::{Job, READY, ReceiveDatagrams, SendDatagrams};
 use crate::net::process::Process;
 use crate::net::run;
 use crate::net::scratch::Scratch;
@@ -39,13 +39,26 @@ tidegate_types::named! {
         TcpBbr = "tcp-bbr",
         /// The same with cubic.
         TcpCubic = "tcp-cubic",
+        /// Datagrams of bare QUIC on all paths, paced, none repeated: the library below a link.
+        Quinn = "quinn",
     }
 }
 
 impl Contestant {
+    /// Who carries records.
+    pub(super) const RIVALS: [Contestant; 5] = [
+        Contestant::Tidegate,
+        Contestant::MptcpBbr,
+        Contestant::MptcpCubic,
+        Contestant::TcpBbr,
+        Contestant::TcpCubic,
+    ];
+    /// Whose processor time is told.
+    pub(super) const COST: [Contestant; 2] = [Contestant::Tidegate, Contestant::Quinn];
+
     fn kind(self, buffer: Option<usize>) -> Option<Kind> {
         let (multipath, congestion) = match self {
-            Contestant::Tidegate => return None,
+            Contestant::Tidegate | Contestant::Quinn => return None,
             Contestant::MptcpBbr => (true, "bbr"),
             Contestant::MptcpCubic => (true, "cubic"),
             Contestant::TcpBbr => (false, "bbr"),
@@ -73,6 +86,9 @@ pub(super) async fn start(
     scratch: &Scratch,
     load: &Load,
 ) -> anyhow::Result<Rig> {
+    if contestant == Contestant::Quinn {
+        return quinn(stage, scratch, load).await;
+    }
     let kind = contestant.kind(load.buffer);
     let is_node = kind.is_none();
     // The far node and its consumer are one host.
@@ -104,7 +120,7 @@ pub(super) async fn start(
         most: load.most,
         seed: 1,
     });
-    let sender = Process::start("sender", stage.job("edge", &job)?)?;
+    let sender = Process::start("sender", stage.job(load.edge(), &job)?)?;
     if !is_node {
         workers.extend([sender.id(), receiver.id()].into_iter().flatten());
     }
@@ -147,7 +163,7 @@ pub(super) fn prepare(stage: &Stage) -> anyhow::Result<()> {
 
 /// Both nodes, joined by a link on all paths.
 async fn nodes(stage: &Stage, scratch: &Scratch, load: &Load) -> anyhow::Result<Vec<Process>> {
-    let target = stage.wire(PATHS[0])?.addresses()[1].to_string();
+    let target = ways(stage, load)?[0].1.to_string();
     let keys = scratch.path().join("keys");
     rig::keys(&rig::tidegate_program()?, &keys, &[("hq", Some(&target)), ("edge", None)])?;
     let keys = keys.display();
@@ -165,7 +181,12 @@ async fn nodes(stage: &Stage, scratch: &Scratch, load: &Load) -> anyhow::Result<
          [[output]]\nunconfirmed_max = 4096\nmqtt = {{ url = \"mqtt://127.0.0.1:{PORT}\" }}\n",
         files("hq")
     );
-    let paths: Vec<String> = PATHS.iter().map(|path| format!("{path:?}")).collect();
+    let bindings = ways(stage, load)?.into_iter().zip(PATHS);
+    let binding = |((from, _), path): ((Ipv4Addr, _), &str)| match load.is_local {
+        true => format!("\"{from}\""),
+        false => format!("{path:?}"),
+    };
+    let paths: Vec<String> = bindings.map(binding).collect();
     let edge = format!(
         "[node]\nname = \"edge\"\n{limits}\
          [[input]]\nmqtt = {{ listen = \"127.0.0.1:1883\" }}\n\
@@ -175,12 +196,51 @@ async fn nodes(stage: &Stage, scratch: &Scratch, load: &Load) -> anyhow::Result<
         paths.join(", ")
     );
     let mut nodes = Vec::new();
-    for (host, text) in [("cloud", far), ("edge", edge)] {
-        let (name, host, tidegate) = (host.into(), host.into(), Some(text));
+    for (name, host, text) in [("hq", "cloud", far), ("edge", load.edge(), edge)] {
+        let (name, host, tidegate) = (name.into(), host.into(), Some(text));
         let node = world::Process { name, host, tidegate, ..world::Process::default() };
         nodes.push(rig::process::raise(&node, stage, scratch).await?);
     }
     Ok(nodes)
+}
+
+/// Our address and theirs on each path.
+fn ways(stage: &Stage, load: &Load) -> anyhow::Result<Vec<(Ipv4Addr, Ipv4Addr)>> {
+    if load.is_local {
+        return Ok((1..=3)
+            .map(|last| (Ipv4Addr::new(127, 0, 0, last), Ipv4Addr::LOCALHOST))
+            .collect());
+    }
+    let wires = PATHS.into_iter().map(|path| stage.wire(path).map(|wire| wire.addresses().into()));
+    wires.collect()
+}
+
+/// Bare QUIC on all paths: in place of nodes, clients and their MQTT.
+async fn quinn(stage: &Stage, scratch: &Scratch, load: &Load) -> anyhow::Result<Rig> {
+    /// Payload of what heavy loss leaves of the paths, in bits a second.
+    const FULL: f64 = 120e6;
+    let ways = ways(stage, load)?;
+    let keys = scratch.path().join("keys");
+    let name = ways[0].1.to_string();
+    rig::keys(&rig::tidegate_program()?, &keys, &[("hq", Some(&name))])?;
+    let file = |name: &str| keys.join(name);
+    let at = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, LINK_PORT);
+    let job = ReceiveDatagrams { at, certificate: file("hq.pem"), key: file("hq.key") };
+    let job = Job::ReceiveDatagrams(job);
+    let mut receiver = Process::start("receiver", stage.job("cloud", &job)?)?;
+    receiver.says(READY, CONNECT).await?;
+    let whole: f64 = scene::PATHS.iter().map(|path| path.0 as f64).sum();
+    let path = |((from, to), of): ((Ipv4Addr, Ipv4Addr), &(u64, u64, u64))| {
+        (from, SocketAddrV4::new(to, LINK_PORT), of.0 as f64 / whole)
+    };
+    let paths = ways.into_iter().zip(&scene::PATHS).map(path).collect();
+    let (begin_ns, begin) = (wall_ns() + LEAD.as_nanos() as u64, Instant::now() + LEAD);
+    let rate = if load.is_local { load.rate } else { load.rate.or(Some(FULL)) };
+    let (ca, seconds) = (file("ca.pem"), load.seconds);
+    let job = Job::SendDatagrams(SendDatagrams { paths, ca, name, rate, begin_ns, seconds });
+    let sender = Process::start("sender", stage.job(load.edge(), &job)?)?;
+    let workers = [sender.id(), receiver.id()].into_iter().flatten().collect();
+    Ok(Rig { sender, receiver, begin, workers, _servers: Vec::new() })
 }
 
 /// What both nodes have in common. Each stream keeps its order, also where records are late.

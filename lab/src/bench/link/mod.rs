@@ -49,6 +49,8 @@ pub(crate) enum Scenario {
     Buffer,
     /// Light loss, media at 16 Mbit/s: the shortest path dies and returns.
     Death,
+    /// What a byte costs: heavy loss, and three paths of the loopback without emulated links, beside bare QUIC.
+    Cost,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -59,7 +61,8 @@ pub(crate) struct Options {
     /// Runs of each, in turn; figures are medians
     #[arg(long, default_value_t = 1)]
     pub(crate) runs: u32,
-    /// tidegate, mptcp-bbr, mptcp-cubic, tcp-bbr or tcp-cubic (may be given again); all of them if left out
+    /// tidegate, mptcp-bbr, mptcp-cubic, tcp-bbr, tcp-cubic or quinn (may be given again); all that the bench is about if
+    /// left out
     #[arg(long)]
     pub(crate) only: Vec<Contestant>,
 }
@@ -81,6 +84,8 @@ struct Load {
     seconds: f64,
     /// Whether the first path dies after a third of the time, and returns after two.
     dies: bool,
+    /// Whether both ends are one host, and the paths its loopback.
+    is_local: bool,
 }
 
 impl Scenario {
@@ -91,6 +96,7 @@ impl Scenario {
             Scenario::Light => "link_l",
             Scenario::Buffer => "link_buffer",
             Scenario::Death => "link_death",
+            Scenario::Cost => "link_cpu",
         }
     }
 
@@ -105,6 +111,7 @@ impl Scenario {
             within: None,
             seconds: seconds.into(),
             dies: false,
+            is_local: false,
         };
         let both = |loss| vec![load("bulk", loss, None), load("media_40", loss, Some(40.0))];
         match self {
@@ -114,6 +121,11 @@ impl Scenario {
                 both(HEAVY).into_iter().chain([timely]).collect()
             }
             Scenario::Light => both(LIGHT),
+            Scenario::Cost => {
+                let local = |name, rate| Load { is_local: true, ..load(name, NONE, rate) };
+                let loopback = [local("loopback_120", Some(120.0)), local("loopback", None)];
+                both(HEAVY).into_iter().chain(loopback).collect()
+            }
             Scenario::Death => {
                 vec![Load { dies: true, ..load("media_16", LIGHT, Some(16.0)) }]
             }
@@ -134,6 +146,13 @@ impl Scenario {
     }
 }
 
+impl Load {
+    /// The host of the dialing end.
+    fn edge(&self) -> &'static str {
+        if self.is_local { "cloud" } else { "edge" }
+    }
+}
+
 /// What one run gave.
 #[derive(Clone, Debug, Default)]
 struct Outcome {
@@ -151,7 +170,8 @@ struct Outcome {
 /// # Errors
 /// Links cannot be made here. A contestant that cannot run is left out and says so.
 pub(crate) async fn run(scenario: Scenario, options: Options) -> anyhow::Result<Findings> {
-    let all = Contestant::ALL.to_vec();
+    let costs = scenario == Scenario::Cost;
+    let all = if costs { Contestant::COST.to_vec() } else { Contestant::RIVALS.to_vec() };
     let contestants = if options.only.is_empty() { all } else { options.only };
     let _awake = Spinners::start()?;
     let mut found = Findings::default();
@@ -316,7 +336,9 @@ mod tests {
 
     #[test]
     fn worlds_of_all_loads_are_right() {
-        for scenario in [Scenario::Heavy, Scenario::Light, Scenario::Buffer, Scenario::Death] {
+        for scenario in
+            [Scenario::Heavy, Scenario::Light, Scenario::Buffer, Scenario::Death, Scenario::Cost]
+        {
             for load in scenario.loads(12) {
                 assert_eq!(world(&load).unwrap().link.len(), PATHS.len(), "{}", load.name);
             }

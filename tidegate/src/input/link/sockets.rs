@@ -17,6 +17,9 @@ pub enum LinkError {
     /// The TLS cannot do what QUIC needs.
     #[error("link input: {0}")]
     Tls(String),
+    /// The system has no thread for it.
+    #[error("link input: no thread: {0}")]
+    Thread(io::Error),
     /// An address cannot be listened on.
     #[error("link input: cannot listen on {address} ({protocol}): {source}{cure}")]
     Listen {

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use anyhow::Context;
 use tidegate_link::path_scheduler::PathSchedulerName;
-use tidegate_link::{GUARD_SHARE, PATHS_MAX, RedundancyName};
+use tidegate_link::predict::PredictorName;
+use tidegate_link::{BACK_OFF, GUARD_SHARE, PATHS_MAX, RedundancyName, SPARE_SHARED};
 use tidegate_types::units::{Ratio, Size};
 
 use super::{Fallback, LinkOptionsOut};
@@ -39,6 +40,13 @@ keys! {
         /// Which path takes the next packet.
         pub schedule: Option<String>;
             usually(PathSchedulerName::default().name().to_owned()) one_of(schedules),
+        /// How the next delay of each path is predicted.
+        pub predictor: Option<String>;
+            usually(PredictorName::default().name().to_owned()) one_of(predictors),
+        /// Whether of paths that go through one bottleneck only one carries data, so that others there keep their part.
+        pub spare_shared: bool = SPARE_SHARED,
+        /// Whether losses of congestion halve a path for a round trip, beside others in its bottleneck.
+        pub back_off: bool = BACK_OFF,
         /// How records for whose repeat their bound leaves no time are sent: with repairs, as many as the paths lose;
         /// on a second path, too; as all others.
         pub guard: Option<String>;
@@ -60,6 +68,10 @@ fn schedules() -> Shape {
     Shape::Choice(
         PathSchedulerName::ALL.map(|one| Choice::new(one.name(), &[one.about()])).to_vec(),
     )
+}
+
+fn predictors() -> Shape {
+    Shape::Choice(PredictorName::ALL.map(|one| Choice::new(one.name(), &[])).to_vec())
 }
 
 fn guards() -> Shape {
@@ -116,6 +128,14 @@ impl LinkOutputConfig {
         self.schedule.as_deref().map_or(Ok(PathSchedulerName::default()), str::parse)
     }
 
+    /// How the next delay of each path is predicted.
+    ///
+    /// # Errors
+    /// No predictor has the name.
+    pub fn predictor(&self) -> Result<PredictorName, String> {
+        self.predictor.as_deref().map_or(Ok(PredictorName::default()), str::parse)
+    }
+
     /// How records for whose repeat there is no time are guarded, and what that may cost.
     ///
     /// # Errors
@@ -147,6 +167,9 @@ impl LinkOutputConfig {
             paths: self.bindings().map_err(|(_, error)| anyhow::Error::msg(error))?,
             tls: ClientTls::new(files)?,
             schedule: self.schedule().map_err(anyhow::Error::msg)?,
+            predictor: self.predictor().map_err(anyhow::Error::msg)?,
+            spare_shared: self.spare_shared,
+            back_off: self.back_off,
             guard: self.guard().map_err(|(_, error)| anyhow::Error::msg(error))?,
             fallback: match self.tcp {
                 Tcp::Auto => Fallback::Auto,
@@ -199,6 +222,9 @@ impl OutputKind for LinkOutputConfig {
         }
         if let Err(text) = self.schedule() {
             findings.error(place.to("schedule"), text);
+        }
+        if let Err(text) = self.predictor() {
+            findings.error(place.to("predictor"), text);
         }
         if let Err((key, text)) = self.guard() {
             findings.error(place.to(key), text);

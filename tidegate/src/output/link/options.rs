@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_link::path_scheduler::PathSchedulerName;
+use tidegate_link::predict::PredictorName;
 use tidegate_link::{LinkOptions, RedundancyName};
 use tidegate_types::units::Ratio;
 
@@ -28,6 +29,12 @@ pub struct LinkOptionsOut {
     pub tls: ClientTls,
     /// Which path takes the next piece.
     pub schedule: PathSchedulerName,
+    /// How the next delay of each path is predicted.
+    pub predictor: PredictorName,
+    /// Whether of paths through one bottleneck only one carries data.
+    pub spare_shared: bool,
+    /// Whether losses of congestion halve a path for a round trip.
+    pub back_off: bool,
     /// How records for whose repeat there is no time are guarded, and what that may cost.
     pub guard: (RedundancyName, Ratio),
     /// Whether TCP stands in where UDP is blocked.
@@ -47,6 +54,9 @@ pub(super) fn link_options(options: &LinkOptionsOut) -> LinkOptions {
     LinkOptions {
         packet_max: PACKET_MAX,
         schedule: options.schedule,
+        predictor: options.predictor,
+        spares_shared: options.spare_shared,
+        decreases_on_loss: options.back_off,
         guard: options.guard.0,
         guard_share: options.guard.1,
         unsettled_max: options.unconfirmed_max,
