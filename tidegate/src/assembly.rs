@@ -333,7 +333,7 @@ pub fn node_options(config: &Config, incarnation: u64, boot: u64) -> anyhow::Res
         outputs,
         scheduler: config.node.scheduler,
         memory: config.limits.memory.0,
-        inbound: None,
+        inbound: config.node.inbound.map(|rate| rate.0),
         record_max: config.limits.record_max.0,
         log: log_options(&config.log, boot),
         fleet: seat(config)?,

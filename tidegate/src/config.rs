@@ -175,6 +175,9 @@ keys! {
         pub name: Option<String>; sample("gate-7"),
         /// Who picks the next record (docs/algorithms-janus.md).
         pub scheduler: SchedulerName = SchedulerName::default(),
+        /// Topics, properties and payload that all inputs together let in, a second. What comes faster is not read for a
+        /// while: nothing is refused or dropped for it (docs/algorithms-janus.md#inbound). Default: no limit.
+        pub inbound: Option<BitRate>; sample("80mbit") above_zero("nothing could come in: leave it out for no limit"),
         /// Which waiting record the threads of operators take.
         pub pool: PoolMode = PoolMode::Edf,
         /// Threads of operators. Default: one for each processor.

@@ -170,6 +170,25 @@ pub struct ClassStatus {
     pub counts: Counts,
     /// Times since start.
     pub stages: Stages,
+    /// Sets of records with one bound.
+    pub coflows: CoflowStatus,
+}
+
+/// Sets of records with one bound (co-flows) of a class; all but the open ones since start.
+#[derive(Clone, Debug, Default)]
+pub struct CoflowStatus {
+    /// Sets of which records waited, or were to come.
+    pub open: u64,
+    /// Sets that began.
+    pub begun: u64,
+    /// Sets that were not whole on the wire at their deadline: each once, at that moment.
+    pub late: u64,
+    /// Late ones of which something was dropped or never came.
+    pub given_up: u64,
+    /// Records whose set had no place among those that may be open.
+    pub refused: u64,
+    /// From the first record's arrival to the last one's last byte on the wire, of sets that ended whole.
+    pub times: StageTimes,
 }
 
 /// One rule (`[[stream]]`), over all its streams.

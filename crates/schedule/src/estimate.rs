@@ -1,5 +1,5 @@
-//! Estimates each class's rates, queueing delay and throughput from what passes.
-//! Source: papers/janus.txt, §IV-A, Eq. 1-3; Alg. 1 line 3 (`Counter`).
+//! Estimates each class's rates and queueing delay from what passes.
+//! Source: papers/janus.txt, §IV-A, Eq. 1; Alg. 1 line 3 (`Counter`).
 //! Inputs: arrivals and departures (bytes, records), backlog, allocated rate. Outputs: rates in bytes/s
 //! and records/s, delays in seconds. O(1) an arrival.
 //! Deviations: s is the queue's length (Eq. 1 counts an interval's arrivals twice); the delay is finite
@@ -108,12 +108,6 @@ pub fn queue_delay(backlog: Size, allocated: Rate, processing: Duration) -> Dura
     if backlog == Size::ZERO { processing } else { allocated.time_for(backlog) + processing }
 }
 
-/// Throughput of a class, min(s / Δt, V). JANUS Eq. 3.
-/// passing: bytes that waited or came within `interval` (> 0); allocated: bytes/s.
-pub fn throughput(passing: Size, interval: Duration, allocated: Rate) -> Rate {
-    Rate::of(passing, interval).min(allocated)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,13 +149,5 @@ mod tests {
         assert_eq!(delay, Duration::from_millis(402));
         assert_eq!(queue_delay(Size::ZERO, Rate::ZERO, Duration::ZERO), Duration::ZERO);
         assert_eq!(queue_delay(Size(1), Rate::ZERO, Duration::ZERO), Duration::from_secs(3600));
-    }
-
-    #[test]
-    fn equation_3_by_hand() {
-        // 10 kB pass in 100 ms: 100 kB/s, unless less is allocated.
-        let interval = Duration::from_millis(100);
-        assert_eq!(throughput(Size(10_000), interval, Rate::new(1e6)), Rate::new(1e5));
-        assert_eq!(throughput(Size(10_000), interval, Rate::new(5e4)), Rate::new(5e4));
     }
 }

@@ -49,9 +49,34 @@ pub struct UplinkShares {
     pub spare: Spare,
 }
 
+impl UplinkShares {
+    /// Bytes/s that each class wants, whoever carries them: what it has less what it does not want, and what it is short of.
+    pub fn wanted(&self) -> impl Iterator<Item = Rate> + '_ {
+        let lent = std::iter::once(self.lent).chain(std::iter::repeat(Rate::ZERO));
+        let own = self.rates.iter().zip(lent).map(|(&rate, lent)| rate + lent);
+        let others = self.spare.amounts.iter().zip(&self.shortage.amounts);
+        own.zip(others).map(|(own, (&spare, &short))| own - spare + short)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_class_wants_is_what_it_has_and_lacks() {
+        let rates = |amounts: [f64; 3]| amounts.map(Rate::new).to_vec();
+        let shares = |lent, spare| UplinkShares {
+            rates: rates([18.0, 10.0, 2.0]),
+            lent: Rate::new(lent),
+            shortage: Shortage { amounts: rates([0.0, 0.0, 5.0]) },
+            spare: Spare { amounts: rates(spare) },
+        };
+        // Fig. 4's E_2 offers 8 of 18; what any class may use is offered as well.
+        let wanted = |shares: UplinkShares| shares.wanted().collect::<Vec<Rate>>();
+        assert_eq!(wanted(shares(0.0, [8.0, 0.0, 0.0])), rates([10.0, 10.0, 7.0]));
+        assert_eq!(wanted(shares(6.0, [6.0, 0.0, 0.0])), rates([18.0, 10.0, 7.0]));
+    }
 
     #[test]
     fn a_tuple_has_a_sum() {

@@ -10,6 +10,7 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use tidegate_capacity::RateControllerName;
 use tidegate_lab_papers::janus;
 use tidegate_lab_papers::sim::adapt::{hls, yahoo};
+use tidegate_lab_papers::sim::paper::coflows::coflows;
 use tidegate_lab_papers::sim::paper::{report as paper, tables};
 use tidegate_lab_papers::sim::{fleet, frames, links as fd_mvqs, optimum, place, traces};
 use tidegate_schedule::SchedulerName;
@@ -19,7 +20,7 @@ use super::links;
 use super::nodes::Lab;
 use crate::report::{Findings, figure};
 
-/// Runs of each case of `node-tables` and `janus-4g`: as many as the paper's.
+/// Runs of each case of `node-tables`, `janus-4g` and `fleet-shootout`: as many as the paper's.
 const RUNS: u64 = 5;
 /// Worlds of `fleet-faults-oracle`.
 const WORLDS: u64 = 200;
@@ -58,19 +59,21 @@ const SEEDS: &[&str] = &["seed", "seeds"];
 
 /// All of them.
 #[rustfmt::skip]
-pub const SCENARIOS: [Scenario; 27] = [
+pub const SCENARIOS: [Scenario; 29] = [
     scenario("node-hol", "Alarms beside bulk at 160 % of 2 Mbit/s, under each scheduler", &["seed", "scheduler", "law", "speed"], |lab, asked| lab.hol(asked)),
     scenario("node-steps", "A link that falls from 8 to 1 Mbit/s and rises, and 15 other disturbances", &["seed", "law", "speed"], |lab, asked| lab.steps(asked)),
     scenario("node-seeds", "Random worlds: nothing is lost, nothing is stuck, no promise is broken", &["seed", "seeds", "speed"], |lab, asked| lab.seeds(asked)),
     scenario("node-janus", "JANUS's evaluation of one node, 39 cases under each scheduler", &["seed"], |_, asked| paper::node_janus(asked.seed())),
     scenario("node-tables", "JANUS's figures and tables of one busy node, each run several times", &["seed", "seeds", "data"], |_, asked| tables::tables(&asked.given.data, asked.seed(), asked.runs(RUNS))),
     scenario("node-optimum", "How near each scheduler comes to the best that JANUS's Eq. 7 allows", &["seed"], |_, asked| Ok(optimum::run(asked.seed()))),
+    scenario("node-coflows", "Sets of records with one bound: unnamed, named, and of known size", SEEDS, |_, asked| Ok(coflows(asked.seed(), asked.runs(RUNS)))),
     scenario("mismatch", "JANUS's Fig. 2: what comes in over what goes out", &["seed"], |_, asked| paper::fig_2(asked.seed())),
     scenario("janus-4g", "The paper's busy node on its 4G link, under each scheduler", SEEDS, |_, asked| janus::virtually(asked.seed(), asked.runs(RUNS))),
     of_data("net/mahimahi", scenario("lte-traces", "Recorded LTE and UMTS links, beside BBR and what nobody can beat", &["seed", "law", "data"], |_, asked| traces::run(&asked.given.data, asked.seed(), &asked.laws()))),
     of_data("net", scenario("held-out", "Recordings on which nothing was tuned, beside BBR", &["seed", "law", "data"], |_, asked| traces::held_out::run(&asked.given.data, asked.seed(), asked.law()))),
     scenario("fleet-scale", "Matchings of fleets of up to 10,000 nodes, beside the optimum", &["seed"], |_, asked| Ok(fleet::scale(asked.seed()))),
     scenario("fleet-damping", "A fleet whose loads switch: grants that rest, and what waits", &["seed"], |_, asked| Ok(fleet::damping(asked.seed()))),
+    scenario("fleet-shootout", "JANUS as printed, as meant, and ours, with every matching on ten nodes", SEEDS, |_, asked| fleet::shootout(asked.seed(), asked.runs(RUNS))),
     scenario("fleet-faults-oracle", "Uplinks, leaders and lenders that fail, beside an oracle that knows when", SEEDS, |_, asked| Ok(fleet::faults_oracle(asked.seed(), asked.runs(WORLDS)))),
     scenario("janus-tables", "JANUS's tables of fleets on 3G, 4G, WiFi and recorded uplinks", &["seed", "data"], |_, asked| fleet::tables(asked.seed(), &asked.given.data.join("net/mahimahi"))),
     scenario("place-scale", "Placement heuristics on up to 10,000 topics, and repair under drift", &["seed"], |_, asked| Ok(place::run(asked.seed()))),

@@ -49,6 +49,12 @@ keys! {
 const PLACES: usize = 4;
 /// Places at most: each is an output of the node.
 pub const PLACES_MAX: usize = 8;
+/// Shortest lease of a grant: a leader's lease, the next election, and a directive.
+const LEASE_MIN: Duration = Duration::from_secs(4);
+/// Longest lease of a grant that a node believes.
+pub const LEASE_MAX: Duration = Duration::from_secs(60);
+/// Shortest silence: two beats.
+const SILENCE_MIN: Duration = Duration::from_secs(2);
 /// Longest lease of a standing permit that a node believes.
 pub const STANDING_MAX: Duration = Duration::from_secs(24 * 3600);
 
@@ -192,6 +198,22 @@ keys! {
         /// How long standing permits last unless they are renewed; zero: there are none.
         pub standing: Period = Period(FleetOptions::default().standing_lease);
             at_most(Period(STANDING_MAX), "nodes hold no permit for longer than a day"),
+        /// Part of a node's uplink that is not lent anew: what it wants moves by some per cent from one beat to the next, and
+        /// each such surprise would take a grant back (docs/algorithms-fleet.md#keys).
+        pub headroom: f64 = FleetOptions::default().headroom.as_f64();
+            between(0.0, 0.9, "is a part of the uplink: give a number from 0 to 0.9, such as 0.05"),
+        /// How long a grant lasts unless it is renewed: longer than it takes until another orchestrator leads (3 s), and
+        /// no longer than the uplink of a node that nobody reaches any more may stay lent.
+        pub lease: Period = Period(FleetOptions::default().lease);
+            between(Period(LEASE_MIN), Period(LEASE_MAX), "is 4 s to a minute: less ends before another leads"),
+        /// Time without a word after which a node is gone, and its grants with it: nodes speak once a second, so it is
+        /// three words lost.
+        pub silence: Period = Period(FleetOptions::default().silence);
+            between(Period(SILENCE_MIN), Period(LEASE_MAX), "is 2 s to a minute: nodes speak once a second"),
+        /// How long two nodes of which one did not help the other are left alone: a trial costs 2 s of redirection in
+        /// vain, which is 3 % of a minute.
+        pub apart: Period = Period(FleetOptions::default().apart);
+            at_most(Period(STANDING_MAX), "nodes that share an uplink for a day are parted by hand"),
         /// Classes of every node.
         pub classes: usize = 3,
         /// How shortage meets spare bandwidth.

@@ -138,7 +138,7 @@ const STAGE: Metric = Metric::histogram(
 const BOUND: Metric =
     Metric::gauge("tidegate_stream_bound_seconds", "Latency bound on residence, as configured.");
 /// Every metric.
-pub const ALL: [Metric; 139] = [
+pub const ALL: [Metric; 143] = [
     INFO,
     UPTIME,
     HELD,
@@ -191,6 +191,10 @@ pub const ALL: [Metric; 139] = [
     classes::DELAY,
     classes::WANTED,
     classes::ALLOCATED,
+    classes::COFLOWS,
+    classes::COFLOWS_LATE,
+    classes::COFLOWS_REFUSED,
+    classes::COFLOW_TIMES,
     uplinks::CAPACITY,
     uplinks::WINDOW,
     uplinks::IN_FLIGHT,

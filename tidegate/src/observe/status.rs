@@ -2,6 +2,7 @@
 
 pub mod broker;
 pub mod cameras;
+pub mod coflows;
 pub mod fleet;
 pub mod links;
 pub mod log;

@@ -210,12 +210,19 @@ impl Node {
         let seq = self.base.holdings.next_seq(stream);
         let reply = self.base.sources.reply_to(offered.source, offered.token, offered.packet);
         let again = offered.foreign.as_ref().is_some_and(|foreign| foreign.again);
-        let record = Arc::new(self.record_of(offered, stream, seq));
+        let mut record = self.record_of(offered, stream, seq);
+        let times = (record.arrived, record.deadline);
+        let coflow = self.base.holdings.join(stream, &record.properties, times);
+        let coflow = coflow.map(|(key, deadline)| {
+            record.deadline = deadline;
+            key
+        });
+        let record = Arc::new(record);
         self.admission.inbound.spend(self.base.now, size);
         let rule = self.base.options.rules.get(self.base.holdings.stream(stream).rule);
         let is_durable = rule.accept == AcceptMode::Durable;
         if keep == Keep::InLog {
-            self.base.holdings.accept_stored(stream, rule.to.len() as u64, size);
+            self.base.holdings.accept_stored(stream, rule.to.len() as u64, size, coflow);
             self.durability.append_stored(
                 &mut self.base,
                 stream,
@@ -229,7 +236,7 @@ impl Node {
         let (accept, is_scripted) = (rule.accept, rule.script.is_some() && only.is_none());
         let after_log = is_durable && self.durability.is_once(&self.base, reply);
         let logged_as = is_durable.then_some(seq);
-        let fresh = Fresh { stream, record, size, logged_as, after_log, only, again };
+        let fresh = Fresh { stream, record, size, logged_as, after_log, only, again, coflow };
         let Node { base, egress, preparation, .. } = self;
         let now = base.now;
         let (key, last) =

@@ -12,10 +12,12 @@
 //! | `open.rs` | streams are opened and found |
 //! | `enqueue.rs` | a record comes into its queues, new or read back from the log |
 //! | this file | what is there; a delivery ends; a record goes to the log |
+//! | `coflows.rs` | sets of records with one bound |
 //! | `waiting.rs` | what waits is picked, comes back, is moved or changed |
 //! | `reload.rs` | new rules: what waits goes where it belongs now |
 
 mod account;
+mod coflows;
 mod enqueue;
 mod open;
 mod record;
@@ -36,6 +38,7 @@ use tidegate_types::record::{DropReason, Fate, Record};
 use tidegate_types::units::{Size, Time};
 
 use self::account::DeliveryAccount;
+use self::coflows::Coflows;
 pub(super) use self::enqueue::{Fresh, ReadBack};
 pub(super) use self::record::{EndedLeg, Held, Keep, Leg, Logged, Owed, all_of, bit_of};
 use self::streams::Streams;
@@ -58,6 +61,7 @@ pub(super) struct Holdings {
     /// Of all streams together.
     account: DeliveryAccount,
     tally: Tally,
+    coflows: Coflows,
     /// When deliveries are given up.
     expiry: BTreeSet<(Time, DeliveryKey)>,
     /// What deliveries carry in place of their records.
@@ -103,6 +107,7 @@ impl Holdings {
             queues: Queues::new(options.scheduler.ranking(), classes, outputs),
             account: DeliveryAccount::default(),
             tally: Tally::new(options.rules.len()),
+            coflows: Coflows::default(),
             expiry: BTreeSet::new(),
             replaced: SparseSecondaryMap::new(),
             last_order: 0,
@@ -246,6 +251,7 @@ impl Holdings {
     pub(super) fn end(&mut self, now: Time, key: DeliveryKey, fate: Fate) -> Option<Ended> {
         let delivery = self.queues.forget(key)?;
         self.forget_replaced(key, delivery.record);
+        self.coflows.forget(key);
         let held = &mut self.records[delivery.record];
         let leg = held.owed.as_mut().and_then(|owed| owed.end_leg(key));
         if delivery.can_expire {
@@ -282,6 +288,7 @@ impl Holdings {
         let owed = held.owed.take().expect("what is logged is owed");
         for leg in &owed.legs {
             self.queues.forget(leg.delivery);
+            self.coflows.forget(leg.delivery);
             if let Some(at) = held.record.expires {
                 self.expiry.remove(&(at, leg.delivery));
             }

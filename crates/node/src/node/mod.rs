@@ -218,10 +218,11 @@ impl Node {
         let expiry = self.base.holdings.next_expiry();
         let queues = self.base.holdings.queues();
         let (paced, late) = (queues.next_release(), queues.next_due());
+        let coflow = self.base.holdings.next_coflow();
         let patience = self.base.sources.first_patience().map(|(at, _)| at);
         let log = self.durability.log().next_timeout();
         let egress = self.egress.next_timeout();
-        [expiry, paced, late, patience, log, egress, self.next_look_at_lent()]
+        [expiry, paced, late, coflow, patience, log, egress, self.next_look_at_lent()]
             .into_iter()
             .flatten()
             .min()

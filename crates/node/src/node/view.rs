@@ -193,6 +193,7 @@ impl Node {
             queue_delay: queue_delay(waiting.bytes, served, self.admission.processing.get()),
             counts,
             stages,
+            coflows: self.base.holdings.coflow_status(class),
         }
     }
 

@@ -7,6 +7,7 @@ mod changing;
 mod choosing;
 mod ending;
 mod filling;
+mod gathering;
 mod granting;
 mod limiting;
 mod marking;

@@ -11,6 +11,7 @@ use tidegate_types::record::DropReason;
 use super::Snapshot;
 use super::broker::{BrokerView, broker_view};
 use super::cameras::{FramesView, frames_view};
+use super::coflows::CoflowsView;
 use super::fleet::{FleetView, fleet_view};
 use super::links::LinkView;
 use super::log::{LogView, log_view};
@@ -120,6 +121,9 @@ pub struct ClassView {
     pub recent: RecentView,
     /// Since start.
     pub stages: StagesView,
+    /// Sets of its records (co-flows), if there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coflows: Option<CoflowsView>,
 }
 
 /// One `[[stream]]`.
@@ -306,6 +310,7 @@ impl From<&ClassStatus> for ClassView {
             counts: (&class.counts).into(),
             stages: (&class.stages).into(),
             recent: RecentView::default(),
+            coflows: (class.coflows.begun > 0).then(|| (&class.coflows).into()),
         }
     }
 }

@@ -12,7 +12,7 @@ use tidegate_fleet::{
 use tidegate_types::class::ClassId;
 use tidegate_types::units::Time;
 
-use crate::config::fleet::STANDING_MAX;
+use crate::config::fleet::{LEASE_MAX, STANDING_MAX};
 
 pub use self::proto::{
     Apart as ApartMessage, Beat as BeatMessage, DescribeRequest, Description,
@@ -149,9 +149,6 @@ impl From<&Directive> for DirectiveMessage {
         }
     }
 }
-
-/// Longest lease of a grant that is believed.
-const LEASE_MAX: Duration = Duration::from_secs(60);
 
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)

@@ -180,6 +180,10 @@ impl Egress {
             demand.push(gross_demand(input.rate(base.now), backlog, bound));
             used = used + output.rate(base.now);
         }
+        // A scheduler that grants rates has asked and offered already (JANUS, Alg. 2).
+        if let Some(shares) = self.uplinks[uplink].scheduler.shares() {
+            demand = shares.wanted().take(demand.len()).collect();
+        }
         Some(Measured { capacity: self.lendable(base, output, relayed), demand, output: used })
     }
 

@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use tidegate_log::Destinations;
 use tidegate_schedule::queue::{Delivery, DeliveryKey, QueueSpec, RecordKey};
-use tidegate_types::record::{DropReason, Record};
-use tidegate_types::units::Size;
+use tidegate_types::class::ClassId;
+use tidegate_types::record::{DropReason, Properties, Record};
+use tidegate_types::units::{Size, Time};
 
+use super::coflows::CoflowKey;
 use super::record::{Held, Leg, Owed, bit_of, end_of};
 use super::streams::StreamKey;
 use super::{Holdings, queue_spec};
 use crate::io::OutputId;
 use crate::rules::{Discipline, Rule};
+use crate::status::CoflowStatus;
 
 /// A record that was accepted just now.
 pub(crate) struct Fresh {
@@ -26,6 +29,8 @@ pub(crate) struct Fresh {
     pub(crate) only: Option<OutputId>,
     /// Whether an earlier attempt of the node that it came from may have arrived.
     pub(crate) again: bool,
+    /// The set that it belongs to.
+    pub(crate) coflow: Option<CoflowKey>,
 }
 
 /// A record that came back from the log.
@@ -80,6 +85,8 @@ struct Entrance<'a> {
     is_scripted: bool,
     /// Whether it is the newest record of its key.
     is_newest: bool,
+    /// The set that it belongs to.
+    coflow: Option<CoflowKey>,
 }
 
 /// What came into queues.
@@ -91,6 +98,30 @@ struct Queued {
 }
 
 impl Holdings {
+    /// The set of a record of ours that comes and is due then, if it names one, and the deadline that it has there.
+    #[inline]
+    pub(crate) fn join(
+        &mut self,
+        stream: StreamKey,
+        properties: &Properties,
+        times: (Time, Time),
+    ) -> Option<(CoflowKey, Time)> {
+        let rule = self.options.rules.get(self.streams.get(stream).rule);
+        // A neighbour's record has the deadline of its set, which is open there.
+        let is_ours = rule.relays.is_none();
+        if is_ours { self.coflows.join(rule.class, properties, times) } else { None }
+    }
+
+    /// When time alone changes a set.
+    pub(crate) fn next_coflow(&self) -> Option<Time> {
+        self.coflows.next_due()
+    }
+
+    /// Counts and times of a class's sets.
+    pub(crate) fn coflow_status(&self, class: ClassId) -> CoflowStatus {
+        self.coflows.status(class)
+    }
+
     /// The next number of a stream.
     pub(crate) fn next_seq(&mut self, stream: StreamKey) -> u64 {
         let stream = self.streams.get_mut(stream);
@@ -106,7 +137,7 @@ impl Holdings {
         fresh: Fresh,
         queued: impl FnMut(DeliveryKey, QueueSpec, Size),
     ) -> (RecordKey, Option<DeliveryKey>) {
-        let Fresh { stream, record, size, logged_as, after_log, only, again } = fresh;
+        let Fresh { stream, record, size, logged_as, after_log, only, again, coflow } = fresh;
         let rule = self.options.rules.get(self.streams.get(stream).rule);
         let owed = logged_as.map(|seq| Box::new(Owed { seq, after_log, ..Owed::default() }));
         let left = only.map_or(rule.to.len(), |_| 1) as u32;
@@ -119,6 +150,7 @@ impl Holdings {
             // What a script made it does not meet again, or it would make more of it without end.
             is_scripted: rule.script.is_some() && only.is_none(),
             is_newest: rule.discipline == Discipline::NewestOnly,
+            coflow,
         };
         let Queued { deliveries, bytes, last } = self.enqueue(key, &entrance, queued);
         let stream = self.streams.get_mut(stream);
@@ -129,7 +161,14 @@ impl Holdings {
     }
 
     /// Counts a record that was accepted and that only the log is to hold.
-    pub(crate) fn accept_stored(&mut self, stream: StreamKey, deliveries: u64, size: Size) {
+    pub(crate) fn accept_stored(
+        &mut self,
+        stream: StreamKey,
+        deliveries: u64,
+        size: Size,
+        coflow: Option<CoflowKey>,
+    ) {
+        coflow.into_iter().for_each(|key| self.coflows.stored(key, deliveries as u32));
         let stream = self.streams.get_mut(stream);
         self.account.store(&mut stream.account, deliveries, size);
         self.tally.accepted(stream.rule, 1, deliveries, size);
@@ -163,7 +202,8 @@ impl Holdings {
         self.streams.note_idle(from);
         let (again, is_newest) = (back.again, back.is_newest);
         let wanted = Wanted::Legs(&legs);
-        let entrance = Entrance { wanted, again, is_late: true, is_scripted, is_newest };
+        let coflow = None;
+        let entrance = Entrance { wanted, again, is_late: true, is_scripted, is_newest, coflow };
         self.enqueue(key, &entrance, queued);
         key
     }
@@ -202,6 +242,9 @@ impl Holdings {
             queued(key, spec, size);
             if let Some(at) = ends {
                 self.expiry.insert((at, key));
+            }
+            if let Some(coflow) = entrance.coflow {
+                self.coflows.enter(coflow, key);
             }
             if let Some(owed) = owed {
                 owed.legs.push(Leg { delivery: key, destinations });

@@ -131,6 +131,8 @@ impl Holdings {
         let options = self.options.clone();
         let outputs = &options.rules.get(stream.rule).to;
         let deadline = self.deadline_under(record, stream.rule);
+        let of_set = deliveries.iter().filter_map(|key| self.coflows.deadline(*key));
+        let deadline = of_set.fold(deadline, Time::min);
         let queues: Vec<QueueKey> = stream.queues().collect();
         let mut orphans = Vec::new();
         let mut is_any_seated = false;

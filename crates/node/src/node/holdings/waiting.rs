@@ -109,6 +109,7 @@ impl Holdings {
         let progress = &delivery.progress;
         if !is_waiting && progress.number == number && !progress.is_handed() {
             self.tally.handed(now, delivery);
+            self.coflows.handed(now, key);
         }
     }
 
@@ -120,6 +121,7 @@ impl Holdings {
         progress.again = true;
         progress.picked = Size::ZERO;
         progress.handed_at = Time::FAR;
+        self.coflows.begin_again(key);
         if was_lost {
             let stream = self.records[delivery.record].stream;
             self.tally.again(self.streams.get(stream).rule);
@@ -268,8 +270,9 @@ impl Holdings {
         self.queues.release_due(now);
     }
 
-    /// Counts the records whose deadline has passed while they wait.
+    /// Counts the records and the sets whose deadline has passed while they wait.
     pub(crate) fn pass_deadlines(&mut self, now: Time) {
         self.queues.pass_deadlines(now, |rule| self.tally.violated(rule));
+        self.coflows.pass(now);
     }
 }

@@ -10,6 +10,7 @@ mod plan;
 
 use tidegate_testing::fleets::{Checks, Seen, Whole, World};
 
+use self::oracle::Takes;
 use self::plan::{Mix, TICK};
 use crate::report::{Figure, Findings, figure};
 use crate::sim::parallel;
@@ -17,9 +18,11 @@ use crate::sim::parallel;
 /// What a world showed.
 struct Shown {
     seed: u64,
-    /// Milliseconds from a node to the far end, of each `ls`: as a fleet, by the oracle, each node alone.
+    /// Milliseconds from a node to the far end, of each `ls`: as a fleet, by oracles, each node alone.
     fleet: Vec<u64>,
     oracle: Vec<u64>,
+    /// By an oracle that leaves lenders what is theirs.
+    fair: Vec<u64>,
     alone: Vec<u64>,
     /// Of those that came while their own uplink was down.
     fleet_down: Vec<u64>,
@@ -42,11 +45,13 @@ fn play(mix: Mix, seed: u64) -> Shown {
     let run = |is_fleet| World::<Whole>::of(plan.clone(), seed, is_fleet).run();
     let with: Checks = run(true);
     let urgent: Vec<Seen> = with.records().filter(is_ls).collect();
-    let best = oracle::times(&plan, &urgent);
+    let best = oracle::times(&plan, &urgent, Takes::All);
+    let fair = oracle::times(&plan, &urgent, Takes::Spare);
     let mut shown = Shown {
         seed,
         fleet: Vec::new(),
         oracle: Vec::new(),
+        fair: Vec::new(),
         alone: run(false).records().filter(is_ls).filter_map(|seen| took(&seen)).collect(),
         fleet_down: Vec::new(),
         oracle_down: Vec::new(),
@@ -57,8 +62,9 @@ fn play(mix: Mix, seed: u64) -> Shown {
             .map(|what| format!("{} world {seed}: {what}", mix.name()))
             .collect(),
     };
-    for (seen, best) in urgent.iter().zip(best) {
+    for (seen, (best, fair)) in urgent.iter().zip(best.into_iter().zip(fair)) {
         let Some((took, best)) = took(seen).zip(best) else { continue };
+        shown.fair.extend(fair.map(|fair| (fair - seen.came) * TICK));
         let best = (best - seen.came) * TICK;
         shown.fleet.push(took);
         shown.oracle.push(best);
@@ -101,9 +107,10 @@ fn table(mix: Mix, shown: &[Shown]) -> (Vec<String>, Vec<Figure>) {
             "ls, ms to the far end", "records", "p50", "p99", "p99.9", "worst"
         ),
     ];
-    let rows: [(&str, Vec<u64>); 5] = [
+    let rows: [(&str, Vec<u64>); 6] = [
         ("fleet", all(|one| &one.fleet)),
         ("oracle", all(|one| &one.oracle)),
+        ("oracle that leaves lenders what is theirs", all(|one| &one.fair)),
         ("each alone", all(|one| &one.alone)),
         ("fleet, own uplink down on arrival", all(|one| &one.fleet_down)),
         ("oracle, the same records", all(|one| &one.oracle_down)),
@@ -119,7 +126,7 @@ fn table(mix: Mix, shown: &[Shown]) -> (Vec<String>, Vec<Figure>) {
             at(1.0)
         ));
     }
-    let [fleet, best, _, fleet_down, best_down] =
+    let [fleet, best, fair, _, fleet_down, best_down] =
         rows.map(|(_, took)| quantile(&took, 0.99) as f64);
     let ratio =
         |one: &Shown| quantile(&one.fleet, 0.99) as f64 / quantile(&one.oracle, 0.99).max(1) as f64;
@@ -146,6 +153,7 @@ fn table(mix: Mix, shown: &[Shown]) -> (Vec<String>, Vec<Figure>) {
     let figures = vec![
         figure(&name("ls_p99"), fleet, "ms"),
         figure(&name("ls_p99_over_oracle"), fleet / best.max(1.0), "1"),
+        figure(&name("ls_p99_over_fair_oracle"), fleet / fair.max(1.0), "1"),
         figure(&name("ls_p99_down_over_oracle"), fleet_down / best_down.max(1.0), "1"),
         figure(&name("worlds_above"), above as f64, "1"),
         figure(&name("borrowed_behind_more_than_a_cut"), long as f64, "1"),

@@ -1,12 +1,14 @@
 //! Whole fleets: matchings at scale (`fleet-scale`), grants over time (`fleet-damping`),
-//! whole nodes that redirect (`janus-tables`), and what fails (`fleet-faults-oracle`).
+//! whole nodes that redirect (`janus-tables`, `fleet-shootout`), and what fails (`fleet-faults-oracle`).
 
 mod damping;
 mod faults;
 mod fluid;
+mod member;
 mod nodes;
 mod random;
 mod scale;
+mod shootout;
 mod sizes;
 mod tables;
 mod tally;
@@ -15,5 +17,6 @@ mod traffic;
 pub use self::damping::run as damping;
 pub use self::faults::run as faults_oracle;
 pub use self::scale::run as scale;
+pub use self::shootout::run as shootout;
 pub use self::tables::run as tables;
 pub use self::tables::{Point, four_g};

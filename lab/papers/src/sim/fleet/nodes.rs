@@ -60,11 +60,12 @@ fn peer_by(at: usize, output: OutputId) -> usize {
 }
 
 impl<'s> Nodes<'s> {
-    /// Every node reaches every other one; each one's options have an output for each of them. Without
-    /// options everybody is alone.
+    /// A node's options have an output for each other one; `reaches` says which of them it is connected to. Without options
+    /// everybody is alone.
     pub(super) fn new(
         scenarios: &'s [Scenario],
         options: Option<&FleetOptions>,
+        reaches: impl Fn(usize, usize) -> bool,
         seed: u64,
     ) -> anyhow::Result<Self> {
         let is_fleet = options.is_some();
@@ -76,7 +77,8 @@ impl<'s> Nodes<'s> {
         let mut members = Vec::new();
         for (at, scenario) in scenarios.iter().enumerate() {
             let mut world = World::new(scenario, seed + at as u64 * 1000)?;
-            let peers: Vec<usize> = (0..scenarios.len()).filter(|&peer| peer != at).collect();
+            let peers: Vec<usize> =
+                (0..scenarios.len()).filter(|&peer| peer != at && reaches(at, peer)).collect();
             if is_fleet {
                 peers.iter().for_each(|&peer| world.connect(output_to(at, peer)));
             }

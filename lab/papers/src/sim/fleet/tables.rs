@@ -5,7 +5,7 @@
 //! there are two modes, never in one table (`docs/LAB-FIGURES.md`).
 
 mod case;
-mod measure;
+pub(super) mod measure;
 mod oracle;
 mod paper;
 
@@ -25,12 +25,27 @@ const RATES: [f64; 3] = [1000.0, 3000.0, 5000.0];
 const TABLE_RATE: f64 = 5000.0;
 /// More than all uplinks together carry at 4G.
 const FLOOD: f64 = 11_000.0;
-/// Recorded uplinks: of the busy node, then of the idle ones. Each is played from its beginning.
-const RECORDED: [&str; 4] = [
-    "ATT-LTE-driving.up",
-    "Verizon-LTE-short.up",
-    "TMobile-UMTS-driving.up",
-    "Verizon-LTE-short.up",
+/// Recorded uplinks of the busy node, then of the idle ones, each from that second on. What a node does was chosen by looking
+/// at the first ones; the others were not looked at before.
+const RECORDED: [(&str, [(&str, u64); 4]); 2] = [
+    (
+        "chosen on",
+        [
+            ("ATT-LTE-driving.up", 0),
+            ("Verizon-LTE-short.up", 0),
+            ("TMobile-UMTS-driving.up", 0),
+            ("Verizon-LTE-short.up", 0),
+        ],
+    ),
+    (
+        "unseen",
+        [
+            ("TMobile-UMTS-driving.up", 500),
+            ("ATT-LTE-driving.up", 500),
+            ("Verizon-LTE-short.down", 0),
+            ("TMobile-UMTS-driving.down", 300),
+        ],
+    ),
 ];
 
 /// All of it; `recorded` is a folder of recorded uplinks.
@@ -47,17 +62,19 @@ pub fn run(seed: u64, recorded: &Path) -> anyhow::Result<Findings> {
             }
         }
     }
-    match case::recorded(recorded)? {
-        Some(traces) => {
-            let rows = play(case::over(traces), seed)?;
-            lines.extend(table(&rows));
-            told.extend(figures_of_recorded(&rows));
-            broken.extend(rows.iter().flat_map(|(_, measured)| measured.broken.clone()));
-        }
-        None => lines.push(format!(
-            "recorded uplinks (Fig. 7): skipped, for {} is not there: give the folder of data by --data",
-            recorded.display()
-        )),
+    for (name, files) in RECORDED {
+        let Some(traces) = case::recorded(recorded, files)? else {
+            lines.push(format!(
+                "recorded uplinks (Fig. 7), {name}: skipped, for {} is not there: give the folder of data by --data",
+                recorded.display()
+            ));
+            continue;
+        };
+        let rows = play(case::over(traces), seed)?;
+        lines.extend(table(&rows));
+        lines.push(format!("these recordings: {name}, {files:?}"));
+        told.extend(figures_of_recorded(name, &rows));
+        broken.extend(rows.iter().flat_map(|(_, measured)| measured.broken.clone()));
     }
     Ok(Findings { lines, figures: told, broken, ..Findings::default() })
 }
@@ -213,15 +230,18 @@ fn figures(rows: &[Row]) -> Vec<Figure> {
 }
 
 /// What the fleet makes of recorded uplinks, beside who knows them and a node alone.
-fn figures_of_recorded(rows: &[Row]) -> Vec<Figure> {
+fn figures_of_recorded(recordings: &str, rows: &[Row]) -> Vec<Figure> {
     let find = |system: System| rows.iter().find(|(case, _)| case.system == system);
     let ours = System::Fleet(MatchingName::default());
     let alone = System::Alone(SchedulerName::Tidegate);
     let mut told = Vec::new();
-    for (name, system) in [("oracle", System::Oracle), ("alone", alone), ("fleet", ours)] {
+    for (name, system) in
+        [("oracle", System::Oracle), ("alone", alone), ("fleet", ours), ("janus", System::Janus)]
+    {
         let Some((_, measured)) = find(system) else { continue };
         let mut tell = |what: &str, value: f64, unit: &str| {
-            told.push(figure(&format!("janus_tables_recorded_{name}_{what}"), value, unit));
+            let name = format!("janus_tables_{recordings}_{name}_{what}").replace(' ', "_");
+            told.push(figure(&name, value, unit));
         };
         tell("all", measured.all, "a_second");
         for (class, of) in ["ls", "nm", "lt"].into_iter().zip(&measured.classes) {

@@ -4,6 +4,7 @@
 //! The paper's loads have no sizes. Here all records of a case have one, chosen so that what comes is a
 //! given multiple of what the link carries; beside that a node whose processor is the limit.
 
+pub mod coflows;
 pub mod report;
 pub mod tables;
 

@@ -1,6 +1,6 @@
 //! The last minute of a class whose counts are made up.
 
-use tidegate_node::status::ClassStatus;
+use tidegate_node::status::{ClassStatus, CoflowStatus};
 use tidegate_types::units::{Rate, Size};
 
 use super::*;
@@ -25,6 +25,7 @@ impl Made {
             queue_delay: Duration::ZERO,
             counts: Counts::default(),
             stages: Stages::default(),
+            coflows: CoflowStatus::default(),
         };
         Made(NodeStatus {
             name: "gate".into(),

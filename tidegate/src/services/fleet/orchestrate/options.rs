@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use anyhow::{Context, bail, ensure};
 use tidegate_fleet::{Amount, FleetOptions};
 use tidegate_types::limits::CLASSES_MAX;
+use tidegate_types::units::Ratio;
 
 use crate::config::fleet::{OrchestratorConfig, Roles};
 use crate::keys::url::host_and_port;
@@ -68,9 +69,16 @@ impl TryFrom<OrchestratorConfig> for OrchestrateOptions {
         let OrchestratorConfig { ca, certificate, key, .. } = config;
         let (ca, certificate, key) = (|| Some((ca?, certificate?, key?)))().context(missing)?;
         let uplink_max = Amount::of(config.uplink_max.0);
-        let mut fleet =
-            FleetOptions { classes: config.classes, uplink_max, ..FleetOptions::default() };
-        fleet.standing_lease = config.standing.0;
+        let mut fleet = FleetOptions {
+            classes: config.classes,
+            uplink_max,
+            headroom: Ratio::new(config.headroom),
+            lease: config.lease.0,
+            silence: config.silence.0,
+            apart: config.apart.0,
+            standing_lease: config.standing.0,
+            ..FleetOptions::default()
+        };
         if let Some(name) = config.matching {
             fleet.matching = name.parse().map_err(anyhow::Error::msg)?;
         }

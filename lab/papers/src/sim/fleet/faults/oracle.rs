@@ -1,7 +1,8 @@
 //! An oracle for urgent records: it knows every fault ahead, asks nobody, and has nothing but urgent records.
 //!
 //! Record by record in the order in which they come, it takes the uplink by which the far end has it earliest: the own
-//! one, or a neighbour's that is one step away while both live and nothing is cut between them.
+//! one, or a neighbour's that is one step away while both live and nothing is cut between them. A second one leaves lenders
+//! what is theirs: of a neighbour's uplink it takes what that one's own records of all classes leave, and a tenth at least.
 
 use tidegate_testing::fleets::{Party, Plan, Seen};
 
@@ -12,24 +13,50 @@ const FAR: u64 = 25;
 /// After it all is well for ever.
 const END: u64 = 100_000;
 
+/// What a neighbour lends at least, of its uplink.
+const PERMITTED: f64 = 0.1;
+
+/// What an oracle may take of a neighbour's uplink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Takes {
+    /// All of it.
+    All,
+    /// What the neighbour has to spare, and what is permitted in any case.
+    Spare,
+}
+
+/// Records a second of others that an uplink carries then beside its own.
+fn lends(plan: &Plan, by: usize, tick: u64) -> f64 {
+    let spare = plan.capacity[by] - plan.level(by, tick).iter().sum::<f64>();
+    spare.max(PERMITTED * plan.capacity[by])
+}
+
 /// Ticks at which the far end has each record, which stand in order by node; `None` where no uplink ever carries it.
-pub(super) fn times(plan: &Plan, records: &[Seen]) -> Vec<Option<u64>> {
+pub(super) fn times(plan: &Plan, records: &[Seen], takes: Takes) -> Vec<Option<u64>> {
     let mut order: Vec<usize> = (0..records.len()).collect();
     order.sort_by_key(|at| records[*at].came);
     let mut free = vec![0.0_f64; plan.nodes];
+    // When what others may take of an uplink is free again.
+    let mut lent = vec![0.0_f64; plan.nodes];
     let mut times = vec![None; records.len()];
     for at in order {
         let Seen { node, came, .. } = records[at];
         let ways = (0..plan.nodes).filter_map(|by| {
             let there = leaves(plan, node, by, came)?;
-            Some((goes(plan, by, free[by].max(there as f64))?, by))
+            let begins = if by == node || takes == Takes::All { free[by] } else { lent[by] };
+            Some((goes(plan, by, begins.max(there as f64))?, by))
         });
         // The own uplink, where others are no sooner.
         let best = ways.min_by(|a, b| {
             a.0.floor().total_cmp(&b.0.floor()).then((a.1 != node).cmp(&(b.1 != node)))
         });
         let Some((start, by)) = best else { continue };
-        free[by] = start + 1e3 / (plan.capacity[by] * plan.tick as f64);
+        let span = |rate: f64| 1e3 / (rate * plan.tick as f64);
+        if by == node || takes == Takes::All {
+            free[by] = start + span(plan.capacity[by]);
+        } else {
+            lent[by] = start + span(lends(plan, by, start.floor() as u64));
+        }
         times[at] = Some(start.floor() as u64 + plan.ticks(FAR));
     }
     times
@@ -86,6 +113,19 @@ mod tests {
         ]);
         let records = [seen(0, 1), seen(0, 1), seen(0, 1), seen(0, 12), seen(3, 13)];
         let expected = [Some(6), Some(7), Some(7), Some(18), Some(19)];
-        assert_eq!(times(&plan, &records), expected, "200 records/s are one in a tick");
+        assert_eq!(times(&plan, &records, Takes::All), expected, "200 records/s are one in a tick");
+    }
+
+    #[test]
+    fn it_leaves_a_lender_what_is_its_own() {
+        let mut plan = quiet(vec![Event { fault: Fault::Refused(0), from: 0, until: 1000 }]);
+        plan.nodes = 2;
+        plan.levels = vec![vec![(0, [0.0; 3])], vec![(0, [50.0, 50.0, 50.0])]];
+        let records = [seen(0, 0), seen(0, 0), seen(0, 0)];
+        assert_eq!(times(&plan, &records, Takes::All), [Some(6), Some(7), Some(8)]);
+        // 50 of 200 records/s are to spare: one in four ticks; where nothing is, a tenth.
+        assert_eq!(times(&plan, &records, Takes::Spare), [Some(6), Some(10), Some(14)]);
+        plan.levels[1] = vec![(0, [50.0, 50.0, 150.0])];
+        assert_eq!(times(&plan, &records, Takes::Spare), [Some(6), Some(16), Some(26)]);
     }
 }

@@ -6,21 +6,18 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tidegate_capacity::RateControllerName;
-use tidegate_fleet::{FleetOptions, MatchingName};
-use tidegate_node::io::{OutputId, UplinkId};
-use tidegate_node::options::{FleetSeat, NodeOptions, OutputOptions, UplinkOptions};
-use tidegate_node::rules::{Rule, Rules};
+use tidegate_fleet::MatchingName;
 use tidegate_schedule::SchedulerName;
-use tidegate_types::class::{ClassId, ClassSpec, Classes, default_classes};
-use tidegate_types::units::{Rate, Ratio, Size};
+use tidegate_types::units::Rate;
 
 use super::measure::{Measured, measure};
 use super::oracle;
 use crate::link::Service;
 use crate::link::trace::parse;
+use crate::sim::fleet::member::{Seat, load, options};
 use crate::sim::fleet::nodes::Nodes;
 use crate::sim::quantity::{Amount, Span, Speed};
-use crate::sim::scenario::{Arrivals, ConnectionSpec, LinkSpec, LoadSpec, NodeSpec, Scenario};
+use crate::sim::scenario::{LinkSpec, Scenario};
 
 /// Nodes: the busy one, and idle ones.
 const NODES: usize = 4;
@@ -31,10 +28,6 @@ pub(super) const IDLE: f64 = 30.0;
 const SMALL: u64 = 65;
 /// Seconds that are not measured in link mode.
 const WARM_UP: f64 = 10.0;
-/// The class of neighbours' records.
-const RELAYED: ClassId = ClassId(3);
-/// No node meets a bound of its memory.
-const MEMORY: Size = Size::from_mib(1024);
 
 /// A network of Table III.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -86,27 +79,39 @@ pub(super) enum System {
     Alone(SchedulerName),
     /// Ours, with redirection by this matching.
     Fleet(MatchingName),
+    /// JANUS whole: Alg. 1 and 2 and what they say of a node, Alg. 3, and nothing that the paper does not say.
+    Janus,
     /// Who knows the recorded uplinks, and takes the earliest of all.
     Oracle,
 }
 
 impl System {
     /// Those that run at every rate.
-    pub(super) const MAIN: [System; 4] = [
+    pub(super) const MAIN: [System; 5] = [
         System::Alone(SchedulerName::Native),
         System::Alone(SchedulerName::JanusPaper),
         System::Alone(SchedulerName::Tidegate),
+        System::Janus,
         System::Fleet(MatchingName::Augment),
     ];
 
     pub(super) fn is_fleet(self) -> bool {
-        matches!(self, System::Fleet(_))
+        self.matching().is_some()
+    }
+
+    fn matching(self) -> Option<MatchingName> {
+        match self {
+            System::Fleet(matching) => Some(matching),
+            System::Janus => Some(MatchingName::Pmrfs),
+            System::Alone(_) | System::Oracle => None,
+        }
     }
 
     pub(super) fn name(self) -> String {
         match self {
             System::Alone(scheduler) => scheduler.name().into(),
             System::Fleet(matching) => format!("+ {}", matching.name()),
+            System::Janus => "janus whole".into(),
             System::Oracle => "oracle".into(),
         }
     }
@@ -114,6 +119,7 @@ impl System {
     fn scheduler(self) -> SchedulerName {
         match self {
             System::Alone(scheduler) => scheduler,
+            System::Janus => SchedulerName::JanusPaper,
             System::Fleet(_) | System::Oracle => SchedulerName::Tidegate,
         }
     }
@@ -134,15 +140,21 @@ pub(super) struct Case {
     pub(super) traces: Option<Traces>,
 }
 
-/// Reads recorded uplinks; `None` where one is not there.
-pub(super) fn recorded(folder: &Path) -> anyhow::Result<Option<Traces>> {
+/// Reads recorded uplinks, each from a second on; `None` where one is not there.
+pub(super) fn recorded(folder: &Path, files: [(&str, u64); 4]) -> anyhow::Result<Option<Traces>> {
     let mut all = Vec::new();
-    for name in super::RECORDED {
+    for (name, from) in files {
         let path = folder.join(name);
         let Ok(text) = std::fs::read_to_string(&path) else { return Ok(None) };
-        all.push(parse(&text).with_context(|| path.display().to_string())?);
+        all.push(parse(&later(&text, from * 1000)).with_context(|| path.display().to_string())?);
     }
     Ok(Some(Arc::new(all)))
+}
+
+/// A recording of milliseconds without what comes before one of them.
+fn later(text: &str, from: u64) -> String {
+    let millis = text.lines().filter_map(|line| line.trim().parse::<u64>().ok());
+    millis.filter_map(|at| at.checked_sub(from)).map(|at| format!("{at}\n")).collect()
 }
 
 /// The runs over recorded uplinks: twice what the busy node's carries on average.
@@ -157,13 +169,8 @@ pub(super) fn over(traces: Traces) -> Vec<Case> {
         traces: Some(traces.clone()),
     };
     let fleets = MatchingName::ALL.map(System::Fleet);
-    let alone = System::MAIN.into_iter().filter(|system| !system.is_fleet());
-    std::iter::once(System::Oracle).chain(alone).chain(fleets).map(case).collect()
-}
-
-/// What a node is called.
-pub(super) fn name_of(at: usize) -> String {
-    format!("gate-{at}")
+    let others = System::MAIN.into_iter().filter(|system| !matches!(system, System::Fleet(_)));
+    std::iter::once(System::Oracle).chain(others).chain(fleets).map(case).collect()
 }
 
 impl Case {
@@ -205,82 +212,27 @@ impl Case {
         }
         let nodes: Vec<Scenario> =
             (0..NODES).map(|at| self.scenario(at, length)).collect::<anyhow::Result<_>>()?;
-        let matching = match self.system {
-            System::Fleet(matching) => Some(matching),
-            System::Alone(_) | System::Oracle => None,
-        };
-        let options = matching.map(|matching| FleetOptions { matching, ..FleetOptions::default() });
-        let outcomes = Nodes::new(&nodes, options.as_ref(), seed)?.run(length);
+        let options =
+            self.system.matching().map(|matching| options(self.system.scheduler(), matching));
+        let outcomes = Nodes::new(&nodes, options.as_ref(), |_, _| true, seed)?.run(length);
         Ok(measure(self, &outcomes, Duration::from_secs_f64(warm_up)))
     }
 
     fn scenario(&self, at: usize, length: Duration) -> anyhow::Result<Scenario> {
         let rates = if at == 0 { [URGENT[0], URGENT[1], self.rate] } else { [IDLE, IDLE, IDLE] };
-        let load = |((name, latency), per_second): ((&str, u64), f64)| LoadSpec {
-            name: name.into(),
-            key: name.into(),
-            latency: Span::millis(latency),
-            size: (Amount(self.size()), Amount(self.size())),
-            arrivals: Arrivals::Poisson(per_second),
-            from: Span::default(),
-            until: None,
-        };
-        let loads = [("ls", 50), ("nm", 500), ("lt", 1000)].into_iter().zip(rates);
-        let node = NodeSpec {
-            options: Some(Box::new(self.node(at)?)),
-            scheduler: self.system.scheduler(),
-            ..NodeSpec::default()
-        };
+        let size = (self.size(), self.size());
+        let loads = rates.into_iter().enumerate().map(|(class, rate)| load(class, rate, size));
         let delay = Span::millis(self.network.delay_ms);
         let speed = Speed::megabits(self.network.megabits);
         let mut link = LinkSpec::new(speed, delay, Amount(1 << 20));
         if let Some(traces) = &self.traces {
             link.uplink.service = traces[at].clone();
         }
-        Ok(Scenario {
-            name: self.system.name(),
-            length: Span(length),
-            drain: Span::default(),
-            node,
-            connection: ConnectionSpec::default(),
-            link,
-            load: loads.map(load).collect(),
-            flow: Vec::new(),
-            step: Vec::new(),
-            phase: Vec::new(),
-        })
+        self.seat(at).scenario(link, loads.collect(), length)
     }
 
-    /// A node: its own uplink, and a line without end to each other one.
-    fn node(&self, at: usize) -> anyhow::Result<NodeOptions> {
-        let mut specs = default_classes();
-        if self.system.is_fleet() {
-            let relay = ClassSpec::new("relay", Duration::from_secs(2));
-            specs.push(ClassSpec { min_share: Ratio::ZERO, ..relay });
-        }
-        let classes = Classes::new(specs)?;
-        let all = Rule { bound: MEMORY, ..Rule::catch_all(&classes, vec![OutputId(0)]) };
-        let mut rules = Vec::new();
-        for (name, bound) in [("ls", 50), ("nm", 500), ("lt", 1000)] {
-            let bound = Duration::from_millis(bound);
-            rules.push(all.clone().for_topics(&classes, name, &[name], bound)?);
-        }
-        let peers = if self.system.is_fleet() { NODES - 1 } else { 0 };
-        if self.system.is_fleet() {
-            let relay = |of| {
-                let (of, to) = (ClassId(of), OutputId(0));
-                [Rule::reserved(&classes, of, to), Rule::relay(&classes, of, RELAYED, to)]
-                    .map(|rule| Rule { bound: MEMORY, ..rule })
-            };
-            rules.extend((0..3).flat_map(relay));
-        }
-        let uplink = |name: &str, controller, cap| UplinkOptions {
-            name: name.into(),
-            controller,
-            cap,
-            remembered: None,
-        };
-        // What is configured: what the paper's node could forward, or the link's rate.
+    /// A node's place, and what its uplink is told: what the paper's node could forward, or the link's rate.
+    fn seat(&self, at: usize) -> Seat {
         let own = self.carries() * self.size() as f64;
         let (law, cap) = match (self.mode, self.network.forwards, &self.traces) {
             // The law uses a little less than it is told.
@@ -288,30 +240,7 @@ impl Case {
             (_, _, Some(_)) => (RateControllerName::default(), None),
             _ => (RateControllerName::default(), Some(Rate::new(own))),
         };
-        let output = |name: &str, uplink| OutputOptions {
-            name: name.into(),
-            uplink: UplinkId(uplink),
-            overhead: Size::ZERO,
-            unconfirmed_max: 100_000,
-        };
-        let lines = (0..peers).map(|_| uplink("lan", RateControllerName::Unlimited, None));
-        let to_peers = (1..=peers as u16).map(|place| output("peer", place));
-        Ok(NodeOptions {
-            name: name_of(at).into(),
-            incarnation: 1,
-            classes,
-            rules: Rules::new(rules)?,
-            uplinks: std::iter::once(uplink("wan", law, cap)).chain(lines).collect(),
-            outputs: std::iter::once(output("cloud", 0)).chain(to_peers).collect(),
-            scheduler: self.system.scheduler(),
-            memory: MEMORY,
-            inbound: None,
-            record_max: Size::from_mib(1),
-            log: None,
-            fleet: self
-                .system
-                .is_fleet()
-                .then_some(FleetSeat { output: OutputId(0), relayed: RELAYED }),
-        })
+        let peers = if self.system.is_fleet() { NODES - 1 } else { 0 };
+        Seat { at, peers, scheduler: self.system.scheduler(), law, cap }
     }
 }

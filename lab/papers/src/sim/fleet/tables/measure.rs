@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use tidegate_types::units::Time;
 
-use super::case::{Case, name_of};
+use super::case::Case;
+use crate::sim::fleet::member::name_of;
 use crate::sim::ledger::{Account, Received};
 use crate::sim::world::Outcome;
 
 /// Bounds on residence of the three classes, seconds.
-pub(super) const BOUNDS: [f64; 3] = [0.05, 0.5, 1.0];
+pub(crate) const BOUNDS: [f64; 3] = [0.05, 0.5, 1.0];
 
 /// A class of the busy node.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,7 +37,7 @@ pub(crate) struct Measured {
     pub broken: Vec<String>,
 }
 
-pub(super) fn quantile(took: &mut [f64], part: f64) -> f64 {
+pub(crate) fn quantile(took: &mut [f64], part: f64) -> f64 {
     took.sort_unstable_by(f64::total_cmp);
     took.get((took.len() as f64 * part) as usize).or(took.last()).copied().unwrap_or_default()
 }
@@ -58,16 +59,7 @@ pub(super) fn measure(case: &Case, outcomes: &[Outcome], from: Duration) -> Meas
         all += first.iter().filter(is_inside).count();
         twice += further;
     }
-    let mut broken: Vec<String> = Vec::new();
-    for (at, outcome) in outcomes.iter().enumerate() {
-        let label = format!("{} at {}, node {at}", case.system.name(), case.rate);
-        broken.extend(outcome.ledger.broken.iter().map(|what| format!("{label}: {what}")));
-        let lost = outcome.status.counts.lost(outcome.status.held);
-        if lost != 0 {
-            broken.push(format!("{label}: {lost} accepted records have no fate"));
-        }
-    }
-    broken.extend(unmarked(case, outcomes));
+    let broken = broken(&format!("{} at {}", case.system.name(), case.rate), outcomes);
     let lenders = outcomes[1..].iter().map(|outcome| {
         let own = outcome.ledger.accounts[0].received.iter().filter(|one| one.arrived >= from);
         quantile(&mut own.map(seconds).collect::<Vec<f64>>(), 0.99)
@@ -95,7 +87,7 @@ fn books(outcomes: &[Outcome], node: usize, class: usize) -> Vec<&Account> {
 
 /// A node's records of a class that are at the far end, by whatever uplink: the first copy of each, and how
 /// many others came.
-fn arrived(outcomes: &[Outcome], node: usize, class: usize) -> (Vec<Received>, usize) {
+pub(crate) fn arrived(outcomes: &[Outcome], node: usize, class: usize) -> (Vec<Received>, usize) {
     let books = books(outcomes, node, class);
     let copies = books.iter().flat_map(|account| &account.received);
     let mut first: Vec<Received> = copies.copied().collect();
@@ -120,17 +112,25 @@ fn class_of(case: &Case, outcomes: &[Outcome], class: usize, from: Time) -> Clas
     }
 }
 
-/// Whoever gets a record twice finds a mark on all copies but one.
-fn unmarked(case: &Case, outcomes: &[Outcome]) -> Vec<String> {
+/// Promises that nobody may break: every accepted record has a fate or waits, and whoever gets one twice finds a mark on all
+/// copies but one.
+pub(crate) fn broken(system: &str, outcomes: &[Outcome]) -> Vec<String> {
     let mut broken = Vec::new();
-    for (node, class) in (0..outcomes.len()).flat_map(|node| [0, 1, 2].map(|class| (node, class))) {
-        let (first, _) = arrived(outcomes, node, class);
-        let books = books(outcomes, node, class);
-        let plain = |seq| books.iter().map(|book| u64::from(book.unmarked(seq))).sum::<u64>();
-        let wrong = first.iter().filter(|one| plain(one.seq) > 1).count();
-        if wrong > 0 {
-            let label = format!("{} at {}, node {node}", case.system.name(), case.rate);
-            broken.push(format!("{label}: {wrong} records of class {class} came again, unmarked"));
+    for (node, outcome) in outcomes.iter().enumerate() {
+        let mut tell = |what: String| broken.push(format!("{system}, node {node}: {what}"));
+        outcome.ledger.broken.iter().for_each(|what| tell(what.clone()));
+        let lost = outcome.status.counts.lost(outcome.status.held);
+        if lost != 0 {
+            tell(format!("{lost} accepted records have no fate"));
+        }
+        for class in 0..BOUNDS.len() {
+            let (first, _) = arrived(outcomes, node, class);
+            let books = books(outcomes, node, class);
+            let plain = |seq| books.iter().map(|book| u64::from(book.unmarked(seq))).sum::<u64>();
+            let wrong = first.iter().filter(|one| plain(one.seq) > 1).count();
+            if wrong > 0 {
+                tell(format!("{wrong} records of class {class} came again, unmarked"));
+            }
         }
     }
     broken

@@ -26,7 +26,7 @@ fn row(system: System) -> &'static str {
         System::Fleet(MatchingName::Lrfs) => "LRFS",
         System::Fleet(MatchingName::BestFit) => "Best-Fit",
         System::Fleet(MatchingName::Random) => "Random",
-        System::Fleet(_) | System::Oracle => "Janus",
+        System::Fleet(_) | System::Janus | System::Oracle => "Janus",
     }
 }
 
