@@ -41,7 +41,7 @@ const PYTHON: Need = File("target/python/bin/python", "scripts/python.sh");
 
 /// Without what a command has nothing to show. Rivals are no need: one that is absent is left out by its command, which
 /// says so.
-const NEEDS: [(&str, &[Need]); 42] = [
+const NEEDS: [(&str, &[Need]); 43] = [
     ("demo", &[Links, TIDEGATE, RABBITMQ]),
     ("net selftest", &[Wires]),
     ("net run", &[Wires]),
@@ -53,6 +53,7 @@ const NEEDS: [(&str, &[Need]); 42] = [
     ("bench model", &[TIDEGATE]),
     ("bench move", &[TIDEGATE]),
     ("bench kill9", &[Links, TIDEGATE, RABBITMQ]),
+    ("bench sessions-kill9", &[TIDEGATE]),
     ("bench power-cut", &[Links, TIDEGATE]),
     ("bench hostile", &[TIDEGATE]),
     ("bench backlog", &[Links, Wires, TIDEGATE, RABBITMQ]),

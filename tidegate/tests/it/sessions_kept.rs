@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use tidegate_testbed::free_port;
+use tidegate_testbed::{CrowdOptions, free_port, kill_under_crowd};
 
 use crate::support::PATIENCE;
 use crate::support::process::Node;
@@ -415,4 +415,22 @@ fn check(got: &BTreeMap<&str, Got>, acknowledged: &BTreeMap<String, BTreeSet<u32
     let group: BTreeSet<u32> =
         [of("group-a", "load/one/x"), of("group-b", "load/one/x")].concat().into_iter().collect();
     assert!(acknowledged["load/one/x"].is_subset(&group), "a group lost messages");
+}
+
+/// `lab bench sessions-kill9` is the same with a hundred subscribers, for longer, and beside others.
+#[test]
+fn a_crowd_that_comes_and_goes_loses_nothing_and_gets_nothing_twice() {
+    for (name, streams, has_groups) in
+        [("crowd-local", LOCAL, true), ("crowd-durable", DURABLE, false)]
+    {
+        let folder = Folder::new(name);
+        let port = free_port();
+        let config = folder.config(port, streams);
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
+        let crowd = CrowdOptions { address, subscribers: 24, per_second: 400, has_groups, seed: 1 };
+        let start = || Ok(start(name, &config));
+        let account = kill_under_crowd(crowd, 3, start, |node| Ok(drop(node))).unwrap();
+        assert!(!account.is_wrong(), "{name}: {account}: {:?}", account.told);
+        assert!(account.came > account.accepted && account.accepted > 100, "{account}");
+    }
 }

@@ -182,6 +182,7 @@ impl Connection<'_> {
         };
         // The connection may have ended while the node was busy: what it never heard of comes again.
         self.session.withdraw(&mut self.effects.records);
+        self.session.take_back(&mut self.effects.again);
         self.effects.releases.clear();
         self.finish(&end, &mut line).await;
         let (shared, session) = (self.shared, &mut self.session);

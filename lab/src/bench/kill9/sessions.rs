@@ -1,0 +1,107 @@
+//! A broker is killed under its sessions again and again, or its power fails: what of all that it acknowledged is lost?
+//! The clients are those of the tests (`tidegate_testbed::kill_under_crowd`), the brokers are data (`lab/brokers.toml`).
+
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+use clap::Args;
+use tidegate_testbed::{
+    CrowdBroker, CrowdOptions, ManyOptions, free_address, kill_under_crowd, kill_with_many,
+};
+
+use crate::bench::brokers::{self, BrokerSpec};
+use crate::bench::powercut::Disk;
+use crate::net::{self, scratch::Scratch, spinner::Spinners, usage::resident_kib};
+use crate::report::{Findings, figure};
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Options {
+    /// A broker of lab/brokers.toml (may be given again); all of them if left out
+    #[arg(long)]
+    only: Vec<String>,
+    /// How often the broker is killed
+    #[arg(long, default_value_t = 10)]
+    kills: u32,
+    /// Its power fails instead (Tidegate alone): its log stands on a disk that has what was synced
+    #[arg(long)]
+    power: bool,
+    /// Messages a second, all publishers together
+    #[arg(long, default_value_t = 2000)]
+    per_second: u64,
+    /// Persistent subscribers
+    #[arg(long, default_value_t = 100)]
+    subscribers: u64,
+    /// Killed once, with so many retained messages, a tenth as many subscriptions and a hundredth as many sessions
+    #[arg(long)]
+    many: Option<u64>,
+    /// Of all times
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Runs it and returns what was found; what Tidegate loses, or delivers twice, breaks the run.
+pub(crate) fn run(options: &Options) -> anyhow::Result<Findings> {
+    let (_awake, mut found) = (Spinners::start()?, Findings::default());
+    for (broker, path) in brokers::all("sessions-kill9") {
+        let is_wanted = options.only.is_empty() || options.only.contains(&broker.name);
+        if is_wanted && (broker.is_ours() || !options.power) {
+            match path {
+                Ok(path) => play(&broker, &path, options, &mut found)?,
+                Err(error) => found.lines.push(net::skipped(&broker.name, error.into())?),
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn play(
+    broker: &BrokerSpec,
+    path: &Path,
+    options: &Options,
+    found: &mut Findings,
+) -> anyhow::Result<()> {
+    let (scratch, address) = (Scratch::new()?, free_address());
+    let mut disk = if options.power { Some(Disk::new(&scratch)?) } else { None };
+    let folder = disk.as_ref().map_or(scratch.path(), |disk| &disk.mounted).to_owned();
+    let file = scratch.file("config", &broker.settings(address))?;
+    let start = || {
+        let mut command = Command::new(path);
+        CrowdBroker::start(command.args(&broker.arguments).arg(&file).current_dir(&folder))
+    };
+    if let Some(retained) = options.many {
+        let many = ManyOptions {
+            address,
+            retained,
+            subscriptions: retained / 10,
+            sessions: retained / 100,
+        };
+        let account = kill_with_many(many, start, |running| Ok(resident_kib(running.id())?[0]))?;
+        return Ok(found.lines.push(format!(
+            "{} ({}): {account}",
+            broker.figure(),
+            broker.promise
+        )));
+    }
+    let fall = |running: CrowdBroker| {
+        let Some(disk) = &mut disk else { return Ok(drop(running)) };
+        net::run("kill", &["-STOP", &running.id().to_string()]).map_err(io::Error::other)?;
+        disk.copy().map_err(io::Error::other)?;
+        drop(running);
+        disk.replace().map_err(io::Error::other)
+    };
+    let &Options { subscribers, per_second, seed, kills, .. } = options;
+    let has_groups = !broker.has_no_groups;
+    let crowd = CrowdOptions { address, subscribers, per_second, has_groups, seed };
+    let account = kill_under_crowd(crowd, kills, start, fall)?;
+    let name = broker.figure();
+    found.lines.push(format!("{name} ({}): {kills} kills, {account}", broker.promise));
+    for (what, count) in account.figures() {
+        let name = format!("sessions_kill9_{name}_{what}");
+        found.figures.push(figure(&name, count as f64, "count"));
+    }
+    if broker.is_ours() && account.is_wrong() {
+        found.broken.push(account.told.join("; "));
+    }
+    Ok(())
+}
