@@ -137,6 +137,7 @@ pub fn kill_under_crowd<B>(
     mut fall: impl FnMut(B) -> io::Result<()>,
 ) -> io::Result<CrowdAccount> {
     let (mut broker, mut longest) = (start()?, Duration::ZERO);
+    many::until_served(options.address)?;
     let crowd = Crowd::start(options);
     let mut times = crowd.play.times(0);
     for _ in 0..kills {
@@ -144,7 +145,7 @@ pub fn kill_under_crowd<B>(
         let begun = Instant::now();
         fall(broker)?;
         broker = start()?;
-        crowd.until_served();
+        many::until_served(options.address)?;
         longest = longest.max(begun.elapsed());
     }
     sleep(Duration::from_millis(LIVES.end));
@@ -189,15 +190,6 @@ impl Crowd {
         };
         let dying = (0..DYING).map(dying).collect();
         Crowd { play, wishes, subscribers, publishers, dying }
-    }
-
-    /// Waits until the broker lets a client in.
-    fn until_served(&self) {
-        let begun = Instant::now();
-        while self.play.enter("probe", None).is_err() {
-            assert!(begun.elapsed() < PATIENCE, "the broker does not come back");
-            sleep(RETRY);
-        }
     }
 
     /// Publishes nothing more, waits for what is on its way, and says what came of all.

@@ -1,5 +1,6 @@
 //! Brokers that serve all clients of a benchmark, each in turn: data (`lab/brokers.toml`).
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -29,22 +30,12 @@ pub(super) struct BrokerSpec {
     settings: String,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Brokers {
-    broker: Vec<BrokerSpec>,
-}
-
 /// Those of a benchmark, and where their programs are.
 pub(super) fn all(bench: &str) -> Vec<(BrokerSpec, Result<PathBuf, NetError>)> {
-    let all: Brokers =
+    let all: BTreeMap<String, Vec<BrokerSpec>> =
         toml::from_str(include_str!("../../brokers.toml")).expect("a benchmark reads it");
-    let is_in = |one: &BrokerSpec| one.benches.iter().any(|name| name == bench);
-    all.broker
-        .into_iter()
-        .filter(is_in)
-        .map(|one| (one.clone(), Program::path_of(&one.name)))
-        .collect()
+    let all = all.into_values().flatten().filter(|one| one.benches.iter().any(|one| one == bench));
+    all.map(|one| (one.clone(), Program::path_of(&one.name))).collect()
 }
 
 impl BrokerSpec {

@@ -162,7 +162,7 @@ fn stale(play: &Play, sent: &[u64]) -> io::Result<u64> {
     let mut client = play.enter("late", None)?;
     client.subscribe("s/+/0", 1)?;
     let last =
-        |(publisher, count): (u64, &u64)| publisher << 32 | (count - 1) / RETAINED * RETAINED;
+        |(publisher, count): (u64, &u64)| (publisher << 32) | ((count - 1) / RETAINED * RETAINED);
     let mut missing: BTreeSet<u64> =
         (0..).zip(sent).filter(|(_, count)| **count > 0).map(last).collect();
     while !missing.is_empty()

@@ -91,18 +91,23 @@ pub fn kill_with_many<B>(
 }
 
 /// Waits until a client is let in; whether its session was there.
-fn until_served(address: SocketAddr) -> io::Result<bool> {
+pub(super) fn until_served(address: SocketAddr) -> io::Result<bool> {
     let begun = Instant::now();
     loop {
         match Client::connect(address, "many-0", None) {
             Ok(client) => return Ok(client.is_present),
-            Err(error) if begun.elapsed() > PATIENCE => return Err(error),
+            Err(error) if begun.elapsed() > PATIENCE / 3 => return Err(error),
             Err(_) => sleep(RETRY),
         }
     }
 }
 
 impl ManyOptions {
+    /// So many retained messages, a tenth as many subscriptions, a hundredth as many sessions.
+    pub fn of(address: SocketAddr, retained: u64) -> ManyOptions {
+        ManyOptions { address, sessions: retained / 100, subscriptions: retained / 10, retained }
+    }
+
     fn fill(&self) -> io::Result<()> {
         scope(|scope| {
             let all = (0..AT_ONCE).map(|part| scope.spawn(move || self.fill_part(part)));

@@ -60,7 +60,6 @@ const SHAPES: [Shape; 4] = [
     Shape { name: "one_to_one", publishers: 1, subscribers: 1 },
     Shape { name: "fan_in", publishers: 8, subscribers: 1 },
     Shape { name: "fan_out", publishers: 1, subscribers: 8 },
-    // Of sessions that last alone.
     Shape { name: "wide", publishers: 1, subscribers: 100 },
 ];
 
@@ -87,12 +86,15 @@ pub(crate) fn run(options: &Options) -> io::Result<Findings> {
     let (mut contestants, mut lines) = (Vec::new(), Vec::new());
     for (broker, path) in brokers::all(bench) {
         match path {
-            Ok(path) => contestants.push((broker, path)),
+            Ok(path) if broker.is_ours() || broker.launch(&path).is_ok() => {
+                contestants.push((broker, path));
+            }
+            Ok(_) => lines.push(format!("skipped: {}: it does not start", broker.figure())),
             Err(error) if broker.is_ours() => return Err(io::Error::other(error)),
             Err(error) => lines.push(format!("skipped: {}: {error}", broker.figure())),
         }
     }
-    let runs = options.runs.max(1);
+    let (runs, mut figures) = (options.runs.max(1), Vec::new());
     let (shapes, all_qos): (_, &[u8]) =
         if options.durable { (&SHAPES[..], &[1]) } else { (&SHAPES[..3], &[0, 1]) };
     let progress = Progress::new(bench, shapes.len() * all_qos.len() * runs * contestants.len());
@@ -100,14 +102,12 @@ pub(crate) fn run(options: &Options) -> io::Result<Findings> {
         "Deliveries of {PAYLOAD} B for a second of the broker's CPU, and p99 at {} a second; medians of {runs} rounds",
         options.rate
     ));
-    let mut figures = Vec::new();
     for shape in shapes {
         for qos in all_qos {
             let mut turns = vec![Vec::new(); contestants.len()];
             for _ in 0..runs {
                 for (turns, contestant) in turns.iter_mut().zip(&contestants) {
-                    let name = contestant.0.figure();
-                    progress.step(&format!("{name}, {}, QoS {qos}", shape.name), None);
+                    progress.step(&format!("{}, {}", contestant.0.figure(), shape.name), None);
                     turns.push(turn(contestant, *shape, *qos, options)?);
                 }
             }

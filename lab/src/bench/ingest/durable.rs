@@ -8,6 +8,7 @@ use std::time::Instant;
 use super::{Options, PAYLOAD, PUBLISHERS, median};
 use crate::bench::brokers::{self, BrokerSpec};
 use crate::load::raw;
+use crate::load::subscriber::Subscriber;
 use crate::progress::Progress;
 use crate::report::{Figure, figure};
 
@@ -22,7 +23,8 @@ fn measure(keeper: &BrokerSpec, path: &Path, options: &Options) -> io::Result<(f
     rustix::fs::syncfs(std::fs::File::open(std::env::temp_dir())?)?;
     let server = keeper.launch(path)?;
     if !keeper.is_ours() {
-        raw::subscribe_for_later(server.address, "later", FILTER)?;
+        // What it would get is kept for it.
+        drop(Subscriber::open(server.address, ("later", true), FILTER, 1, Instant::now())?);
     }
     let (before, begun) = (server.cpu()?, Instant::now());
     let each = options.records / PUBLISHERS;
