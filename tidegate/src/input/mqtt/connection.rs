@@ -184,6 +184,7 @@ impl Connection<'_> {
         self.session.withdraw(&mut self.effects.records);
         self.session.take_back(&mut self.effects.again);
         self.effects.releases.clear();
+        self.forget_will(&end).await;
         self.finish(&end, &mut line).await;
         let (shared, session) = (self.shared, &mut self.session);
         let account = &self.account;
