@@ -53,6 +53,7 @@ const NEEDS: [(&str, &[Need]); 43] = [
     ("bench model", &[TIDEGATE]),
     ("bench move", &[TIDEGATE]),
     ("bench kill9", &[Links, TIDEGATE, RABBITMQ]),
+    ("bench sessions-kill9", &[TIDEGATE]),
     ("bench power-cut", &[Links, TIDEGATE]),
     ("bench hostile", &[TIDEGATE]),
     ("bench backlog", &[Links, Wires, TIDEGATE, RABBITMQ]),

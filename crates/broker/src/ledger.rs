@@ -178,6 +178,11 @@ impl SessionLedger {
         self.segments.get(&segment).copied().unwrap_or_default()
     }
 
+    /// Bytes on disk of messages that somebody needs.
+    pub fn on_disk(&self) -> u64 {
+        self.segments.values().map(|(bytes, _)| bytes).sum()
+    }
+
     /// Whether a message of this number is the retained one of its topic.
     pub fn is_retained(&self, number: u64) -> bool {
         self.messages.get(&number).is_some_and(|held| held.is_retained)

@@ -78,7 +78,8 @@ struct Subscriber {
     options: SubscribeOptions,
 }
 
-/// The subscriptions of one filter.
+/// The subscriptions of one filter, each list in the order of sessions: a filter that ten thousand have is changed as fast
+/// as any.
 #[derive(Debug, Default)]
 struct Leaf {
     own: Vec<Subscriber>,
@@ -95,23 +96,29 @@ impl Leaf {
             None => &mut self.own,
             Some(name) => self.groups.entry(name.clone()).or_default(),
         };
-        match members.iter_mut().find(|known| known.session == member.session) {
-            Some(known) => *known = member,
-            None => members.push(member),
+        match members.binary_search_by_key(&member.session, |known| known.session) {
+            Ok(place) => members[place] = member,
+            Err(place) => members.insert(place, member),
         }
     }
 
     fn remove(&mut self, group: Option<&Arc<str>>, session: SessionId) {
         match group {
-            None => self.own.retain(|member| member.session != session),
+            None => leave(&mut self.own, session),
             Some(name) => {
                 let Some(members) = self.groups.get_mut(name) else { return };
-                members.retain(|member| member.session != session);
+                leave(members, session);
                 if members.is_empty() {
                     self.groups.remove(name);
                 }
             }
         }
+    }
+}
+
+fn leave(members: &mut Vec<Subscriber>, session: SessionId) {
+    if let Ok(place) = members.binary_search_by_key(&session, |member| member.session) {
+        members.remove(place);
     }
 }
 
@@ -200,6 +207,7 @@ impl LevelNode {
 pub struct Subscriptions {
     root: LevelNode,
     by_session: BTreeMap<SessionId, BTreeMap<Subscription, SubscribeOptions>>,
+    count: usize,
 }
 
 impl Subscriptions {
@@ -214,7 +222,9 @@ impl Subscriptions {
         let leaf = self.root.leaf(&levels);
         leaf.put(subscription.group.as_ref(), Subscriber { session, options });
         let of_session = self.by_session.entry(session).or_default();
-        of_session.insert(subscription, options).is_none()
+        let is_new = of_session.insert(subscription, options).is_none();
+        self.count += usize::from(is_new);
+        is_new
     }
 
     /// Ends a subscription; false where there was none.
@@ -223,6 +233,7 @@ impl Subscriptions {
         if of_session.remove(subscription).is_none() {
             return false;
         }
+        self.count -= 1;
         if of_session.is_empty() {
             self.by_session.remove(&session);
         }
@@ -233,6 +244,7 @@ impl Subscriptions {
     /// Ends all subscriptions of a session.
     pub fn remove(&mut self, session: SessionId) {
         let of_session = self.by_session.remove(&session).unwrap_or_default();
+        self.count -= of_session.len();
         of_session.into_keys().for_each(|subscription| self.forget(session, &subscription));
     }
 
@@ -261,7 +273,7 @@ impl Subscriptions {
 
     /// How many there are in all.
     pub fn len(&self) -> usize {
-        self.by_session.values().map(BTreeMap::len).sum()
+        self.count
     }
 
     /// Whether there is none.

@@ -1,14 +1,21 @@
 //! What tests and benchmarks with real processes share.
 //!
-//! [`wait_until`] waits for what leaves no word; [`free_port`] gives ports to programs that cannot choose one themselves, or that must come back at the same one.
+//! [`wait_until`] waits for what leaves no word; [`free_port`] gives ports to programs that cannot choose one themselves, or that must come back at the same one; [`kill_under_crowd`] kills a broker under a crowd of clients, and counts what each of them did not get.
 
 #![forbid(unsafe_code)]
+
+mod crowd;
 
 use std::fs::{File, create_dir_all};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+pub use self::crowd::{
+    CrowdAccount, CrowdBroker, CrowdOptions, ManyAccount, ManyOptions, kill_under_crowd,
+    kill_with_many,
+};
 
 /// Ports below those that systems give to outgoing connections, which would otherwise take one between its choice and its
 /// use (Linux: from 32768 on).

@@ -2,6 +2,7 @@
 
 pub(crate) mod backlog;
 pub(crate) mod broker;
+mod brokers;
 pub(crate) mod contestants;
 pub(crate) mod core;
 pub(crate) mod fleet;

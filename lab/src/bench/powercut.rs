@@ -199,14 +199,14 @@ async fn one(output: Output, options: &Options) -> anyhow::Result<Outcome> {
 }
 
 /// A file system in a file.
-struct Disk {
+pub(super) struct Disk {
     folder: PathBuf,
-    mounted: PathBuf,
+    pub(super) mounted: PathBuf,
     number: u32,
 }
 
 impl Disk {
-    fn new(scratch: &Scratch) -> anyhow::Result<Disk> {
+    pub(super) fn new(scratch: &Scratch) -> anyhow::Result<Disk> {
         let folder = scratch.path().to_owned();
         let disk = Disk { mounted: folder.join("disk"), folder, number: 0 };
         std::fs::create_dir_all(&disk.mounted)?;
@@ -226,13 +226,13 @@ impl Disk {
     }
 
     /// What the disk has at this moment: no file system above it was asked to write anything.
-    fn copy(&self) -> anyhow::Result<()> {
+    pub(super) fn copy(&self) -> anyhow::Result<()> {
         let (from, to) = (self.image(self.number), self.image(self.number + 1));
         Ok(net::run("cp", &["--sparse=always", text(&from)?, text(&to)?]).map(drop)?)
     }
 
     /// Goes on with the copy.
-    fn replace(&mut self) -> anyhow::Result<()> {
+    pub(super) fn replace(&mut self) -> anyhow::Result<()> {
         net::run("umount", &[text(&self.mounted)?])?;
         std::fs::remove_file(self.image(self.number))?;
         self.number += 1;

@@ -36,6 +36,8 @@ pub(super) enum Bench {
     Move(moves::Options),
     /// Killed again and again while publishers insist: does all that was acknowledged arrive?
     Kill9(kill9::Options),
+    /// A broker is killed, or its power fails, under a hundred sessions: what is lost, and what comes twice?
+    SessionsKill9(kill9::sessions::Options),
     /// The power fails while publishers insist: does all that was acknowledged arrive?
     PowerCut(powercut::Options),
     /// Strangers push against a node of default limits: memory, others' waits and losses, beside a served client
@@ -115,7 +117,7 @@ impl Bench {
             }
             Bench::Broker(options) => {
                 let programs = [Program::Tidegate, Program::Mosquitto];
-                blocking(&programs, move |tidegate| broker::run(&options, tidegate)).await?
+                blocking(&programs, move |_| broker::run(&options)).await?
             }
             Bench::Sensitivity(options) => {
                 blocking(&OURS, move |tidegate| sensitivity::run(&options, tidegate)).await?
@@ -130,6 +132,10 @@ impl Bench {
                 blocking(&OURS, move |tidegate| moves::run(&options, tidegate)).await?
             }
             Bench::Kill9(options) => until_interrupted(kill9::run(options)).await?,
+            Bench::SessionsKill9(options) => {
+                let programs = [Program::Tidegate, Program::Mosquitto, Program::Nats];
+                blocking(&programs, move |_| kill9::sessions::run(&options)).await?
+            }
             Bench::PowerCut(options) => until_interrupted(powercut::run(options)).await?,
             Bench::Hostile(options) => hostile::run(options).await?,
             Bench::Backlog(options) => until_interrupted(backlog::run(options)).await?,

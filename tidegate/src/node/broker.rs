@@ -14,6 +14,7 @@ mod meter;
 mod operate;
 mod placement;
 mod publisher;
+mod refilling;
 mod seat;
 mod way;
 

@@ -92,7 +92,8 @@ impl Door {
     }
 
     /// Lets records in: what it leaves in `records` is to be offered to the node. Returns who owns all of them, where
-    /// one other member does. Where it is given up, `records` are as they were.
+    /// one other member does. Where it is given up, `records` are as they were. It waits while the journal of sessions is
+    /// still being read, or its disk is behind.
     ///
     /// # Errors
     /// The node is stopping.
@@ -105,6 +106,9 @@ impl Door {
     ) -> Result<Option<Member>, Stopping> {
         if records.is_empty() {
             return Ok(None);
+        }
+        if let Some(journal) = self.hub().journal().cloned() {
+            journal.ready().await;
         }
         let owner = self.hand_over(source, from, records, bringer).await?;
         self.publish(from, records, bringer);

@@ -8,11 +8,13 @@
 mod start;
 mod store;
 #[cfg(test)]
+mod tests;
+#[cfg(test)]
 mod trial;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -50,6 +52,23 @@ struct Inner {
     segments: BTreeMap<u32, Arc<Segment>>,
 }
 
+impl Inner {
+    /// Notes are to be written again: the ledger knows them.
+    fn copy(&mut self, notes: &[Note]) {
+        for note in notes {
+            self.push(note);
+        }
+    }
+
+    fn push(&mut self, note: &Note) {
+        let message = if let Note::Message(note) = note { Some(note.number) } else { None };
+        let bytes = note.to_bytes();
+        self.pending_bytes += bytes.len();
+        self.pending.push(Pending { bytes, message });
+        self.last += 1;
+    }
+}
+
 /// See the file's header. All who share it use one.
 pub struct Journal {
     inner: Mutex<Inner>,
@@ -59,6 +78,8 @@ pub struct Journal {
     is_safe: AtomicU64,
     loaded: watch::Sender<bool>,
     room: watch::Sender<bool>,
+    /// The disk takes nothing.
+    is_failing: AtomicBool,
 }
 
 impl fmt::Debug for Journal {
@@ -85,6 +106,7 @@ impl Journal {
             is_safe: AtomicU64::new(0),
             loaded: watch::Sender::new(false),
             room: watch::Sender::new(true),
+            is_failing: AtomicBool::new(false),
         }
     }
 
@@ -140,9 +162,15 @@ impl Journal {
         }
     }
 
-    /// The process ends: from now on the end of a connection ends no session.
+    /// Whether the disk took nothing when it was last written to: it may be full.
+    pub fn is_failing(&self) -> bool {
+        self.is_failing.load(Ordering::Relaxed)
+    }
+
+    /// The process ends: from now on the end of a connection ends no session, and nobody waits for the disk.
     pub fn freeze(&self) {
         self.lock().is_frozen = true;
+        self.room.send_replace(true);
     }
 
     /// What it holds.
@@ -223,11 +251,7 @@ impl Pen<'_> {
     }
 
     fn push(&mut self, note: &Note) {
-        let message = if let Note::Message(note) = note { Some(note.number) } else { None };
-        let bytes = note.to_bytes();
-        self.inner.pending_bytes += bytes.len();
-        self.inner.pending.push(Pending { bytes, message });
-        self.inner.last += 1;
+        self.inner.push(note);
         self.has_written = true;
     }
 
@@ -242,7 +266,7 @@ impl Drop for Pen<'_> {
     fn drop(&mut self) {
         let was_urgent = self.inner.is_urgent || !self.is_urgent && !self.was_empty;
         self.inner.is_urgent |= self.is_urgent;
-        if self.inner.pending_bytes > PENDING_MAX {
+        if self.inner.pending_bytes > PENDING_MAX && !self.inner.is_frozen {
             self.journal.room.send_if_modified(|room| std::mem::replace(room, false));
         }
         if (self.has_written || self.is_urgent) && !was_urgent {

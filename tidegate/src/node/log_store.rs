@@ -16,7 +16,7 @@ pub(crate) mod look;
 mod pending;
 mod quarantine;
 pub(crate) mod read;
-mod reserve;
+pub(crate) mod reserve;
 #[cfg(test)]
 mod trial;
 mod write;

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use tidegate_testbed::free_port;
+use tidegate_testbed::{CrowdOptions, free_port, kill_under_crowd};
 
 use crate::support::PATIENCE;
 use crate::support::process::Node;
@@ -415,4 +415,87 @@ fn check(got: &BTreeMap<&str, Got>, acknowledged: &BTreeMap<String, BTreeSet<u32
     let group: BTreeSet<u32> =
         [of("group-a", "load/one/x"), of("group-b", "load/one/x")].concat().into_iter().collect();
     assert!(acknowledged["load/one/x"].is_subset(&group), "a group lost messages");
+}
+
+#[test]
+fn rights_that_end_while_messages_wait_end_their_delivery() {
+    let folder = Folder::new("kept-rights");
+    let port = free_port();
+    let may = |subscribe: &str| {
+        let allow =
+            format!(", allow = [{{ topics = [\"#\"], subscribe = [\"{subscribe}\"] }}] }}\n");
+        folder.config(port, LOCAL).replacen(" }\n", &allow, 1)
+    };
+    let node = start("kept-rights", &may("#"));
+    let mut subscriber = Client::connect(port, "subscriber", None);
+    subscriber.subscribe("one/#", 2);
+    subscriber.subscribe("+/a", 1);
+    drop(subscriber);
+    let mut publisher = Client::connect(port, "publisher", None);
+    for (topic, id) in [("one/a", 1), ("two/a", 2), ("one/b", 3)] {
+        publisher.publish_and_wait(topic, topic, 2, 0, id);
+    }
+    drop(node);
+    let _node = start("kept-rights", &may("one/#"));
+    let mut publisher = Client::connect(port, "publisher", None);
+    // Right after a start, while the journal may still be read.
+    publisher.publish_and_wait("two/a", "two/a", 1, 0, 4);
+    publisher.publish_and_wait("one/c", "end", 1, 0, 5);
+    let mut subscriber = Client::connect(port, "subscriber", None);
+    assert!(subscriber.is_present);
+    let all = all_until(&mut subscriber, "end", &mut BTreeSet::new());
+    let topics: Vec<&str> = all.iter().map(|(topic, ..)| topic.as_str()).collect();
+    assert_eq!(topics, ["one/a", "one/b", "one/c"]);
+}
+
+#[test]
+fn a_will_that_was_due_while_no_process_ran_comes_once_and_one_that_was_taken_back_never() {
+    let folder = Folder::new("kept-wills");
+    let port = free_port();
+    let config = folder.config(port, DURABLE);
+    let node = start("kept-wills", &config);
+    Client::connect(port, "subscriber", None).subscribe("will/#", 2);
+    let mut polite = Client::connect(port, "polite", Some("will/polite"));
+    let _killed = Client::connect(port, "killed", Some("will/killed"));
+    polite.send(0xE0, &[]);
+    assert!(polite.next(PATIENCE).is_none(), "the node closes");
+    drop(node);
+    let mut known = BTreeSet::new();
+    for (round, wills) in [1, 0, 0].into_iter().enumerate() {
+        let node = start("kept-wills", &config);
+        let mut publisher = Client::connect(port, "publisher", None);
+        publisher.publish_and_wait("will/end", &format!("end {round}"), 1, 0, 1);
+        let mut subscriber = Client::connect(port, "subscriber", None);
+        let mut all = all_until(&mut subscriber, &format!("end {round}"), &mut known);
+        // The will of a client that was killed with the node may come behind what is published at once.
+        let is_will = |(topic, ..): &(String, String, bool)| topic == "will/killed";
+        if wills == 1 && !all.iter().any(is_will) {
+            all.extend(subscriber.message(PATIENCE, &mut known));
+        }
+        assert_eq!(all.iter().filter(|one| is_will(one)).count(), wills, "{all:?}");
+        assert_eq!(payloads(&all, "will/polite"), [""; 0]);
+        drop(node);
+    }
+}
+
+/// `lab bench sessions-kill9` is the same with a hundred subscribers, for longer, and beside others.
+#[test]
+fn a_crowd_that_comes_and_goes_loses_nothing_and_gets_nothing_twice() {
+    for (name, streams, has_groups) in
+        [("crowd-local", LOCAL, true), ("crowd-durable", DURABLE, false)]
+    {
+        let folder = Folder::new(name);
+        let port = free_port();
+        let config = folder.config(port, streams);
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
+        let crowd = CrowdOptions { address, subscribers: 24, per_second: 400, has_groups, seed: 1 };
+        let start = || Ok(start(name, &config));
+        let fall = |node| {
+            drop::<Node>(node);
+            Ok(())
+        };
+        let account = kill_under_crowd(crowd, 3, start, fall).unwrap();
+        assert!(!account.is_wrong(), "{name}: {account}: {:?}", account.told);
+        assert!(account.came > account.accepted && account.accepted > 100, "{account}");
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_types::ids::SessionId;
 use tidegate_types::limits::CLASSES_MAX;
 
-use super::{Held, NotePlace, Pulled, SessionLedger, Waiting};
+use super::{Held, Kept, NotePlace, Pulled, SessionLedger, Waiting};
 use crate::journal::{Flight, MessageNote, Note, Waiter};
 use crate::message::Message;
 use crate::subscriptions::SubscribeOptions;
@@ -128,6 +128,46 @@ impl SessionLedger {
         let mut notes = vec![Note::Message(Box::new(renewed))];
         notes.append(&mut flights);
         Some(notes)
+    }
+}
+
+impl SessionLedger {
+    /// Messages that stand in a segment that cannot be read. Those that are in memory are to be written again by the
+    /// first notes; the others are given up by the second ones.
+    pub fn abandon(&self, segment: u32) -> (Vec<Note>, Vec<Note>) {
+        let (mut copies, mut lost) = (Vec::new(), Vec::new());
+        let stands = |held: &&Held| held.place.is_some_and(|place| place.segment == segment);
+        let is_lost = |number: &u64| {
+            let held = self.messages.get(number).filter(stands);
+            held.is_some_and(|held| held.young.is_none())
+        };
+        for (number, held) in self.messages.iter().filter(|(_, held)| stands(held)) {
+            let Some(message) = held.young.clone() else { continue };
+            let waiter = |(session, kept): (&SessionId, &Kept)| {
+                let Waiting { qos, retain, ids, .. } = kept.waiting.get(number)?;
+                Some(Waiter { session: *session, qos: *qos, retain: *retain, ids: ids.clone() })
+            };
+            let note = MessageNote {
+                number: *number,
+                message,
+                expires: held.expires,
+                is_retained: held.is_retained,
+                waiters: self.sessions.iter().filter_map(waiter).collect(),
+                packet: None,
+                will_of: None,
+            };
+            copies.extend(self.renew(&note, segment).into_iter().flatten());
+        }
+        for (session, kept) in &self.sessions {
+            let numbers: Vec<u64> =
+                kept.waiting.keys().filter(|one| is_lost(one)).copied().collect();
+            if !numbers.is_empty() {
+                lost.push(Note::Done(*session, numbers));
+            }
+        }
+        let retained = self.retained.iter().filter(|(_, number)| is_lost(number));
+        lost.extend(retained.map(|(topic, _)| Note::Unretained(topic.clone())));
+        (copies, lost)
     }
 }
 

@@ -247,6 +247,18 @@ impl<S: SessionSubscriber> Memory<S> {
         self.ids.get_mut(&id).is_some_and(|id| std::mem::take(&mut id.is_unpublished))
     }
 
+    /// Whether subscribers have yet to get a publish, when it comes again.
+    pub(crate) fn is_unpublished(&self, id: u16) -> bool {
+        self.ids.get(&id).is_some_and(|id| id.is_unpublished)
+    }
+
+    /// Subscribers did not get a publish that came again.
+    pub(crate) fn is_not_published(&mut self, id: u16) {
+        if let Some(id) = self.ids.get_mut(&id) {
+            id.is_unpublished = true;
+        }
+    }
+
     /// The far end has forgotten the session: nothing of it is a duplicate. Answers that are still to
     /// come wait for nobody.
     pub(crate) fn clear(&mut self) {

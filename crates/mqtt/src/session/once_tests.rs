@@ -129,6 +129,21 @@ fn what_was_never_offered_comes_again() {
 }
 
 #[test]
+fn what_subscribers_did_not_get_is_not_acknowledged_and_comes_again() {
+    let mut memory = Memory::restored([7]);
+    memory.published([]);
+    let mut peer = Peer::connect(false, Refused::Close, Some(memory));
+    assert!(peer.publish(7, true).is_none() && peer.effects.again.len() == 1);
+    // The connection ends while the journal is still being read.
+    peer.session.take_back(&mut peer.effects.again);
+    assert!(peer.acknowledged().unwrap().is_empty(), "subscribers do not have it");
+    let mut peer = Peer::connect(false, Refused::Close, peer.session.leave());
+    assert!(peer.publish(7, true).is_none() && peer.effects.again.len() == 1, "once more");
+    peer.effects.again.clear();
+    assert_eq!(peer.acknowledged().unwrap(), [0x50, 2, 0, 7]);
+}
+
+#[test]
 fn the_receive_maximum_counts_both_until_the_last_answer() {
     let mut peer = Peer::connect(true, Refused::Close, None);
     for id in 1..=3 {

@@ -119,6 +119,13 @@ impl<S: SessionSubscriber> Session<S> {
         }
     }
 
+    /// Subscribers did not get these: the client hears nothing of them, and they are published when they come again.
+    pub fn take_back(&mut self, again: &mut Vec<Offered>) {
+        for id in again.drain(..).filter_map(|record| record.packet) {
+            self.answers.memory.is_not_published(id);
+        }
+    }
+
     /// Writes the acknowledgements that are due, in the order of the publishes.
     ///
     /// # Errors
@@ -130,6 +137,7 @@ impl<S: SessionSubscriber> Session<S> {
             match result {
                 // ReleaseOutcome in the meantime: its PUBREC was written by an earlier connection.
                 Ok(()) if kind == AckKind::Again && self.answers.memory.find(id).is_none() => {}
+                Ok(()) if kind == AckKind::Again && self.answers.memory.is_unpublished(id) => {}
                 Ok(()) => write::taken(out, first, id),
                 Err(reason) if is_new => {
                     self.forget(kind, id);

@@ -197,13 +197,13 @@ pub fn log_in(address: SocketAddr, client_id: &str) -> io::Result<TcpStream> {
     connect(address, client_id, &connect_packet(client_id))
 }
 
-/// Subscribes a client whose session lasts, with QoS 1, and goes away: what it would get is kept for it.
-pub fn subscribe_for_later(address: SocketAddr, client_id: &str, filter: &str) -> io::Result<()> {
-    let mut stream = connect(address, client_id, &connect_with(0, client_id))?;
-    stream.write_all(&subscribe_packet(filter, 1))?;
-    let (mut splitter, mut buffer) = (Splitter::default(), [0; 64]);
-    wait_for(&mut stream, &mut splitter, &mut buffer, 0x90, 1)?;
-    stream.write_all(&[0xe0, 0])
+/// The same for a client whose session may last.
+pub(super) fn log_in_as(
+    address: SocketAddr,
+    client_id: &str,
+    is_lasting: bool,
+) -> io::Result<TcpStream> {
+    connect(address, client_id, &connect_with(if is_lasting { 0 } else { 0x02 }, client_id))
 }
 
 fn connect(address: SocketAddr, client_id: &str, hello: &[u8]) -> io::Result<TcpStream> {

@@ -43,7 +43,18 @@ impl Subscriber {
         qos: u8,
         origin: Instant,
     ) -> io::Result<Self> {
-        let mut stream = raw::log_in(address, name)?;
+        Subscriber::open(address, (name, false), filter, qos, origin)
+    }
+
+    /// The same of a client whose session may last.
+    pub fn open(
+        address: SocketAddr,
+        (name, is_lasting): (&str, bool),
+        filter: &str,
+        qos: u8,
+        origin: Instant,
+    ) -> io::Result<Self> {
+        let mut stream = raw::log_in_as(address, name, is_lasting)?;
         stream.write_all(&raw::subscribe_packet(filter, qos))?;
         // The SUBACK: five bytes.
         stream.read_exact(&mut [0; 5])?;

@@ -71,6 +71,14 @@ impl Program {
         }
     }
 
+    /// Where a program of this name is, known here or not.
+    pub fn path_of(name: &str) -> Result<PathBuf, NetError> {
+        use Program::{Mochi, Mosquitto, Nats, Tidegate};
+        let known = [Tidegate, Mosquitto, Mochi, Nats].into_iter().find(|one| one.name() == name);
+        let missing = || NetError::Missing { program: name.into(), package: "the system's path" };
+        known.map_or_else(|| on_system(name).ok_or_else(missing), Program::path)
+    }
+
     /// Names and versions of some, as a result has them.
     pub fn all_with_versions(programs: &[Program]) -> Vec<(String, String)> {
         programs.iter().map(|program| (program.name().to_owned(), program.version())).collect()

@@ -7,14 +7,11 @@
 
 use std::io::{self, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::Args;
-use tidegate_testbed::free_address;
-
-use super::ingest::server::mosquitto_config;
+use super::brokers::{self, BrokerSpec};
 use super::median;
 use crate::load::raw;
 use crate::load::subscriber::Subscriber;
@@ -22,7 +19,7 @@ use crate::net::spinner::Spinners;
 use crate::progress::Progress;
 use crate::report::{Figure, Findings, figure};
 use crate::rig::server::Server;
-use crate::rig::versions::{Program, is_installed};
+use clap::Args;
 
 /// Payload of every message.
 const PAYLOAD: usize = 64;
@@ -43,61 +40,13 @@ pub(crate) struct Options {
     /// Rounds; in each one everybody has a turn
     #[arg(long, default_value_t = 3)]
     pub(crate) runs: usize,
+    /// Sessions that last, QoS 1, at brokers that keep what they acknowledge
+    #[arg(long)]
+    pub(crate) durable: bool,
 }
 
-tidegate_types::named! {
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    enum Contestant {
-        Tidegate = "tidegate",
-        Mosquitto = "mosquitto",
-        Mochi = "mochi",
-        NanoMq = "nanomq",
-    }
-}
-
-/// What of Mochi's limits is not enough, or would be nothing by being left out.
-const MOCHI: &str = "hooks: { auth: { allow_all: true } }
-logging: { level: ERROR }
-options:
-  capabilities: { maximum_clients: 1000, maximum_client_writes_pending: 65535, maximum_inflight: 65535,
-    receive_maximum: 65535, maximum_qos: 2, retain_available: 1, wildcard_sub_available: 1, sub_id_available: 1,
-    shared_sub_available: 1 }
-";
-
-impl Contestant {
-    fn start(self, tidegate: &Path) -> io::Result<Server> {
-        let address = free_address();
-        let mochi = Program::Mochi.path().unwrap_or_default();
-        let (program, arguments, text): (&Path, &[&str], _) = match self {
-            Contestant::Tidegate => {
-                let text = format!(
-                    "[node]\nname = \"bench\"\n[http]\nlisten = []\n[[input]]\n\
-                     mqtt = {{ listen = \"{address}\" }}\n[[stream]]\nto = []\n"
-                );
-                (tidegate, &["run"], text)
-            }
-            Contestant::Mosquitto => (Path::new("mosquitto"), &[], mosquitto_config(address, None)),
-            Contestant::Mochi => {
-                let text = format!(
-                    "listeners: [{{ type: tcp, id: bench, address: \"{address}\" }}]\n{MOCHI}"
-                );
-                (&mochi, &[], text)
-            }
-            Contestant::NanoMq => {
-                let text = format!(
-                    "listeners.tcp {{ bind = \"{address}\" }}\nlog {{ to = [] }}\nmqtt {{ max_mqueue_len = 65535 }}\n"
-                );
-                (Path::new("nanomq"), &["start"], text)
-            }
-        };
-        let with_file = match self {
-            Contestant::NanoMq => "--conf",
-            Contestant::Mochi => "--config",
-            _ => "-c",
-        };
-        Server::launch_with((program, arguments), with_file, address, &text, false)
-    }
-}
+/// A broker, and where its program is.
+type Contestant = (BrokerSpec, PathBuf);
 
 /// How many publish to how many.
 #[derive(Clone, Copy, Debug)]
@@ -107,10 +56,11 @@ struct Shape {
     subscribers: u64,
 }
 
-const SHAPES: [Shape; 3] = [
+const SHAPES: [Shape; 4] = [
     Shape { name: "one_to_one", publishers: 1, subscribers: 1 },
     Shape { name: "fan_in", publishers: 8, subscribers: 1 },
     Shape { name: "fan_out", publishers: 1, subscribers: 8 },
+    Shape { name: "wide", publishers: 1, subscribers: 100 },
 ];
 
 /// One turn of one contestant.
@@ -118,6 +68,8 @@ const SHAPES: [Shape; 3] = [
 struct Turn {
     /// Deliveries for a second of CPU.
     per_second: f64,
+    /// Deliveries a second.
+    speed: f64,
     /// Milliseconds.
     p99: f64,
     /// Part of the deliveries that came.
@@ -128,33 +80,38 @@ struct Turn {
 ///
 /// # Errors
 /// A process that does not start or a connection that breaks.
-pub(crate) fn run(options: &Options, tidegate: &Path) -> io::Result<Findings> {
+pub(crate) fn run(options: &Options) -> io::Result<Findings> {
     let _awake = Spinners::start().map_err(io::Error::other)?;
-    let (contestants, absent): (Vec<_>, Vec<_>) =
-        Contestant::ALL.into_iter().partition(|one| match one {
-            Contestant::Tidegate | Contestant::Mosquitto => true,
-            Contestant::Mochi => Program::Mochi.path().is_ok(),
-            Contestant::NanoMq => is_installed("nanomq"),
-        });
-    let runs = options.runs.max(1);
-    let progress = Progress::new("broker", SHAPES.len() * 2 * runs * contestants.len());
-    let mut lines = vec![format!(
+    let bench = if options.durable { "broker-durable" } else { "broker" };
+    let (mut contestants, mut lines) = (Vec::new(), Vec::new());
+    for (broker, path) in brokers::all(bench) {
+        match path {
+            Ok(path) if broker.is_ours() || broker.launch(&path).is_ok() => {
+                contestants.push((broker, path));
+            }
+            Ok(_) => lines.push(format!("skipped: {}: it does not start", broker.figure())),
+            Err(error) if broker.is_ours() => return Err(io::Error::other(error)),
+            Err(error) => lines.push(format!("skipped: {}: {error}", broker.figure())),
+        }
+    }
+    let (runs, mut figures) = (options.runs.max(1), Vec::new());
+    let (shapes, all_qos): (_, &[u8]) =
+        if options.durable { (&SHAPES[..], &[1]) } else { (&SHAPES[..3], &[0, 1]) };
+    let progress = Progress::new(bench, shapes.len() * all_qos.len() * runs * contestants.len());
+    lines.insert(0, format!(
         "Deliveries of {PAYLOAD} B for a second of the broker's CPU, and p99 at {} a second; medians of {runs} rounds",
         options.rate
-    )];
-    lines.extend(absent.iter().map(|one| format!("skipped: {}: not installed", one.name())));
-    let mut figures = Vec::new();
-    for shape in SHAPES {
-        for qos in [0, 1] {
+    ));
+    for shape in shapes {
+        for qos in all_qos {
             let mut turns = vec![Vec::new(); contestants.len()];
             for _ in 0..runs {
                 for (turns, contestant) in turns.iter_mut().zip(&contestants) {
-                    progress
-                        .step(&format!("{}, {}, QoS {qos}", contestant.name(), shape.name), None);
-                    turns.push(turn(*contestant, shape, qos, options, tidegate)?);
+                    progress.step(&format!("{}, {}", contestant.0.figure(), shape.name), None);
+                    turns.push(turn(contestant, *shape, *qos, options)?);
                 }
             }
-            tell(shape, qos, &contestants, &turns, &mut lines, &mut figures);
+            tell((bench, *shape, *qos), &contestants, &turns, &mut lines, &mut figures);
         }
     }
     Ok((lines, figures).into())
@@ -162,55 +119,53 @@ pub(crate) fn run(options: &Options, tidegate: &Path) -> io::Result<Findings> {
 
 /// Adds a table of one shape and its figures.
 fn tell(
-    shape: Shape,
-    qos: u8,
+    (bench, shape, qos): (&str, Shape, u8),
     contestants: &[Contestant],
     turns: &[Vec<Turn>],
     lines: &mut Vec<String>,
     figures: &mut Vec<Figure>,
 ) {
-    let shape = format!("{}_qos{qos}", shape.name);
-    lines.push(format!("{shape:<18}{:>14}{:>10}{:>9}", "per CPU s", "p99 ms", "arrived"));
+    let (bench, shape) = (bench.replace('-', "_"), format!("{}_qos{qos}", shape.name));
+    lines.push(format!(
+        "{shape:<18}{:>14}{:>12}{:>10}{:>9}",
+        "per CPU s", "per s", "p99 ms", "arrived"
+    ));
     let mut ours = f64::NAN;
     for (contestant, turns) in contestants.iter().zip(turns) {
         let of = |read: fn(&Turn) -> f64| median(turns.iter().map(read).collect());
         let (per_second, p99) = (of(|turn| turn.per_second), of(|turn| turn.p99));
+        let speed = of(|turn| turn.speed);
         let arrived = turns.iter().map(|turn| turn.arrived).fold(1.0, f64::min);
-        let name = contestant.name();
-        lines.push(format!("  {name:<16}{per_second:>14.0}{p99:>10.2}{arrived:>9.3}"));
-        figures.push(figure(&format!("broker_{shape}_{name}"), per_second, "per_cpu_second"));
-        figures.push(figure(&format!("broker_{shape}_{name}_p99"), p99, "ms"));
-        if *contestant == Contestant::Tidegate {
+        let name = contestant.0.figure();
+        lines.push(format!("  {name:<16}{per_second:>14.0}{speed:>12.0}{p99:>10.2}{arrived:>9.3}"));
+        let mut add = |what: &str, value, unit| {
+            figures.push(figure(&format!("{bench}_{shape}_{what}"), value, unit));
+        };
+        add(name, per_second, "per_cpu_second");
+        add(&format!("{name}_speed"), speed, "per_second");
+        add(&format!("{name}_p99"), p99, "ms");
+        if contestant.0.is_ours() {
             ours = per_second;
         } else {
-            figures.push(figure(
-                &format!("broker_{shape}_ratio_{name}"),
-                ours / per_second,
-                "times",
-            ));
+            add(&format!("ratio_{name}"), ours / per_second, "times");
         }
     }
 }
 
-fn turn(
-    contestant: Contestant,
-    shape: Shape,
-    qos: u8,
-    options: &Options,
-    tidegate: &Path,
-) -> io::Result<Turn> {
-    let server = contestant.start(tidegate)?;
+fn turn((broker, path): &Contestant, shape: Shape, qos: u8, options: &Options) -> io::Result<Turn> {
+    let server = broker.launch(path)?;
+    let (address, durable) = (server.address, options.durable);
     let origin = Instant::now();
     let each = options.deliveries / shape.publishers / shape.subscribers;
     let all = each * shape.publishers;
-    let subscribers = subscribe(&server, shape, qos, origin)?;
+    let subscribers = subscribe(&server, (shape, durable), qos, origin)?;
     let before = server.cpu()?;
-    let address = server.address;
+    let begun = Instant::now();
     raw::saturate_by(address, shape.publishers, "bench/", qos, &[0; PAYLOAD], each)?;
     let came: u64 = subscribers.iter().map(|subscriber| subscriber.wait_for(all)).sum();
-    let cpu = server.cpu()? - before;
+    let (cpu, spent) = (server.cpu()? - before, begun.elapsed());
     drop(subscribers);
-    let subscribers = subscribe(&server, shape, qos, origin)?;
+    let subscribers = subscribe(&server, (shape, durable), qos, origin)?;
     let rate = options.rate / shape.publishers / shape.subscribers;
     let count = rate * options.seconds;
     raw::at_once(shape.publishers, |number| {
@@ -226,6 +181,7 @@ fn turn(
     let p99 = delays.get(delays.len() * 99 / 100).copied().unwrap_or_default();
     Ok(Turn {
         per_second: came as f64 / cpu.as_secs_f64(),
+        speed: came as f64 / spent.as_secs_f64(),
         p99: p99 as f64 / 1e6,
         arrived: came as f64 / (all * shape.subscribers) as f64,
     })
@@ -233,13 +189,15 @@ fn turn(
 
 fn subscribe(
     server: &Server,
-    shape: Shape,
+    (shape, is_lasting): (Shape, bool),
     qos: u8,
     origin: Instant,
 ) -> io::Result<Vec<Subscriber>> {
     let name = |number| format!("subscriber-{number}");
     (0..shape.subscribers)
-        .map(|number| Subscriber::to(server.address, &name(number), "bench/#", qos, origin))
+        .map(|number| {
+            Subscriber::open(server.address, (&name(number), is_lasting), "bench/#", qos, origin)
+        })
         .collect()
 }
 

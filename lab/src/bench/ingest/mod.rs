@@ -17,7 +17,7 @@ use clap::Args;
 use self::consumer::Consumer;
 use self::idle::Held;
 use self::server::{Contestant, Work};
-use super::median;
+use super::{brokers, median};
 use crate::load::raw;
 use crate::load::subscriber::{QUIET, Subscriber, until_quiet};
 use crate::net::spinner::Spinners;
@@ -51,7 +51,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, tidegate: &Path) -> io::Result<Findings> {
     let options = &Options { tidegate: tidegate.into(), ..options.clone() };
     let _awake = Spinners::start().map_err(io::Error::other)?;
-    let steps = (4 * Contestant::ALL.len() + durable::Keeper::ALL.len()) * options.runs;
+    let steps = (4 * Contestant::ALL.len() + brokers::all(durable::BENCH).len()) * options.runs;
     let progress = Progress::new("ingest", steps + if options.connections > 0 { 2 } else { 0 });
     let mut lines = vec![
         format!("CPU of the whole process for each of {} records of 64 B from", options.records),

@@ -62,7 +62,7 @@ fn tidegate_config(
     )
 }
 
-pub(in crate::bench) fn mosquitto_config(address: SocketAddr, keys: Option<&Keys>) -> String {
+fn mosquitto_config(address: SocketAddr, keys: Option<&Keys>) -> String {
     let tls = keys.map_or_else(String::new, |Keys { certificate, key, .. }| {
         format!("certfile {}\nkeyfile {}\n", certificate.display(), key.display())
     });

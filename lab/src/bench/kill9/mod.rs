@@ -6,6 +6,7 @@
 
 mod contestant;
 mod faults;
+pub(crate) mod sessions;
 
 use std::time::Duration;
 

@@ -44,7 +44,7 @@ pub(super) async fn settle(left: Left<'_>) {
         let _ = source.session(logged, logged.is_zero()).await;
     }
     let place = session.subscriber().map(Subscriber::id);
-    let mut will = last_will(session, end, shared.intake.hub());
+    let mut will = last_will(session, end);
     // Its will goes before a session that ends now, so that a crash between the two finds it.
     if session.session_expiry().is_zero()
         && let Some((will, _)) = will.take()
@@ -103,17 +103,9 @@ pub(super) async fn settle(left: Left<'_>) {
     shared.tell_gone().await;
 }
 
-/// The will of a connection that ends so, if that is to be published. The journal hears of one that is not: its client
-/// said goodbye, also where the process ends now.
-fn last_will(session: &mut Session, end: &End, hub: &Hub) -> Option<(Will, Duration)> {
-    let will = session.take_will()?;
-    if end.publishes_will() {
-        return Some(will);
-    }
-    if let Some((session, journal)) = session.subscriber().map(Subscriber::id).zip(hub.journal()) {
-        journal.write(&Note::WillOver(session));
-    }
-    None
+/// The will of a connection that ends so, if that is to be published.
+fn last_will(session: &mut Session, end: &End) -> Option<(Will, Duration)> {
+    session.take_will().filter(|_| end.publishes_will())
 }
 
 /// The source goes along only where answers are to come by it: else a new one begins for the newer

@@ -182,7 +182,9 @@ impl Connection<'_> {
         };
         // The connection may have ended while the node was busy: what it never heard of comes again.
         self.session.withdraw(&mut self.effects.records);
+        self.session.take_back(&mut self.effects.again);
         self.effects.releases.clear();
+        self.forget_will(&end).await;
         self.finish(&end, &mut line).await;
         let (shared, session) = (self.shared, &mut self.session);
         let account = &self.account;

@@ -1,104 +1,26 @@
-//! A subscriber whose session outlives the process: what the journal hears of it, and what its outbox gets from there.
+//! A subscriber whose session outlives the process: what the journal hears of it.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tidegate_broker::journal::{Note, SessionNote, Waiter};
-use tidegate_broker::{
-    DeliveryNews, Drops, Message, MessageReservation, Outbox, OutboxDropReason, Pulled,
-    SubscriberMessage,
-};
-use tidegate_types::units::Time;
+use tidegate_broker::DeliveryNews;
+use tidegate_broker::journal::{Note, SessionNote};
 
 use super::seat::Subscriber;
-use crate::node::journal::{Journal, wall};
-
-/// Bytes that are read back from the journal at a time.
-const READ: usize = 64 * 1024;
 
 impl Subscriber {
-    /// Puts some of what is retained and was asked for into the outbox. True where there is more to read.
-    pub fn refill(&self, now: Time, outbox: &mut Outbox) -> bool {
-        let has_more = self.hub.refill(now, outbox);
-        match self.hub.journal().filter(|_| self.seat.is_durable()) {
-            Some(journal) => self.read_back(journal, now, outbox) || has_more,
-            None => has_more,
-        }
-    }
-
-    /// Puts some of what waits in the journal into the outbox. True where there is more to read.
-    fn read_back(&self, journal: &Journal, now: Time, outbox: &mut Outbox) -> bool {
-        if !outbox.is_connected() || !journal.is_loaded() {
-            return false;
-        }
-        let id = self.id();
-        if self.seat.has_flights.swap(false, Ordering::Relaxed) {
-            for pulled in journal.change(|ledger| ledger.pull_flights(id)) {
-                let number = pulled.number;
-                match pulled.flight {
-                    Some((packet, true)) => outbox.restore(packet, number, None),
-                    Some((packet, false)) => {
-                        if let Some(delivery) = self.fetch(journal, now, pulled) {
-                            outbox.restore(packet, number, Some(delivery));
-                        }
-                    }
-                    None => {}
-                }
-            }
-            if outbox.has_again() {
-                return true;
-            }
-        }
-        if !outbox.has_space() {
-            return false;
-        }
-        for pulled in journal.change(|ledger| ledger.pull(id, READ)) {
-            if let Some(delivery) = self.fetch(journal, now, pulled) {
-                outbox.put(delivery);
-            }
-        }
-        outbox.has_space() && journal.read(|ledger| ledger.has_unread(id))
-    }
-
-    /// A message of the journal, as its outbox gets it.
-    fn fetch(&self, journal: &Journal, now: Time, pulled: Pulled) -> Option<SubscriberMessage> {
-        let Pulled { number, class, waiter, expires, source, .. } = pulled;
-        let Waiter { qos, retain, ids, .. } = waiter;
-        let message = match source {
-            Ok(message) => message,
-            Err(place) => {
-                let Some(note) = journal.fetch(number, place) else {
-                    tracing::error!(
-                        number,
-                        "a message cannot be read back from the journal of sessions"
-                    );
-                    self.hub.counts().dropped(Drops::from([((class, OutboxDropReason::Full), 1)]));
-                    journal.write_soon(&Note::Done(self.id(), vec![number]));
-                    return None;
-                };
-                let left = |at: u64| Duration::from_nanos(at.saturating_sub(wall()));
-                let expires = expires.map(|at| now + left(at));
-                Arc::new(Message { class, arrived: now, expires, ..Message::clone(&note.message) })
-            }
-        };
-        if !self.seat.may_get(&message) {
-            self.hub.counts().dropped(Drops::from([((class, OutboxDropReason::Away), 1)]));
-            journal.write_soon(&Note::Done(self.id(), vec![number]));
-            return None;
-        }
-        let charge = MessageReservation::default();
-        Some(SubscriberMessage { message, qos, retain, ids, charge, number })
-    }
-
-    /// Begins, or goes on with, a session that outlives the process: the journal hears of it, and its client of nothing
-    /// before that is safe.
-    pub fn endure(&self, note: SessionNote) {
+    /// Begins, or goes on with, a session that outlives the process: the journal hears of it, and, where its client `waits`
+    /// for that, the client of nothing before that is safe.
+    pub fn endure(&self, note: SessionNote, waits: bool) {
         self.seat.is_noted.store(true, Ordering::Relaxed);
         if note.expiry > 0 {
             self.seat.is_durable.store(true, Ordering::Relaxed);
         }
-        self.write(&Note::Session(Box::new(note)));
+        let note = Note::Session(Box::new(note));
+        match self.hub.journal() {
+            Some(journal) if !waits => journal.write_soon(&note),
+            _ => self.write(&note),
+        }
     }
 
     /// Its client is away until the session ends, or its will is due.

@@ -12,6 +12,7 @@ use tidegate_types::account::{Kind, Refusal, Reservation};
 use tokio::sync::Notify;
 
 use super::hub::{Hub, Payer, SubscribeError};
+use super::refilling::Reading;
 
 /// Bytes of subscriptions for which a session that is here needs no reservation: they are among what its
 /// connection costs.
@@ -78,6 +79,7 @@ pub struct Seat {
     /// What was written of it last must be safe before the next word to its client.
     pub(super) mark: AtomicU64,
     right: Mutex<Right>,
+    reading: Mutex<Reading>,
 }
 
 /// Which messages a session may get, where it may not get all.
@@ -111,6 +113,7 @@ impl Seat {
             has_flights: AtomicBool::new(false),
             mark: AtomicU64::new(0),
             right: Mutex::default(),
+            reading: Mutex::default(),
         }
     }
 
@@ -168,6 +171,11 @@ impl Seat {
     pub fn outbox(&self) -> MutexGuard<'_, Outbox> {
         // An outbox changes by whole steps; one that panicked left it usable.
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Messages of the journal that are read for its outbox. Locked after that, never before.
+    pub(super) fn reading(&self) -> MutexGuard<'_, Reading> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn holds(&self) -> MutexGuard<'_, Holding> {
@@ -267,6 +275,9 @@ impl Subscriber {
         drop(outbox);
         if !news.is_empty() {
             self.note(news);
+        }
+        if let Some(journal) = self.hub.journal().filter(|_| self.seat.is_durable()) {
+            self.seat.stop_reading(journal);
         }
         self.taken();
     }

@@ -19,6 +19,8 @@ use crate::support::disk::{Disk, How, Real, read_at};
 
 /// How long a disk that fails is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Notes that are taken while others wait for the journal.
+const AT_ONCE: usize = 1024;
 
 /// Where a journal is, and what it may hold.
 #[derive(Clone, Debug)]
@@ -262,7 +264,7 @@ fn load(
                 }
             }
         };
-        for run in found.chunks(1024) {
+        for run in found.chunks(AT_ONCE) {
             // The journal is never locked while the table of subscribers is asked.
             let class = |(note, _): &Found| match note {
                 Note::Message(note) => class_of(&note.message.topic),
@@ -287,11 +289,16 @@ fn load(
             }
         }
     }
-    let mut inner = journal.lock();
-    inner.ledger.loaded();
-    retained.retain(|_, (number, _)| inner.ledger.is_retained(*number));
-    drop(inner);
-    tell(retained.into_values().map(|(_, note)| note).collect());
+    journal.lock().ledger.loaded();
+    // A million of them at once would let every client wait for the lock.
+    let (mut all, mut found) = (retained.into_values(), Vec::new());
+    while all.len() > 0 {
+        let run: Vec<_> = all.by_ref().take(AT_ONCE).collect();
+        let inner = journal.lock();
+        let is_last = |(number, _): &(u64, RetainedNote)| inner.ledger.is_retained(*number);
+        found.extend(run.into_iter().filter(is_last).map(|(_, note)| note));
+    }
+    tell(found);
     journal.loaded.send_replace(true);
 }
 

@@ -1,11 +1,13 @@
 //! The thread that writes the journal, and its files.
 
+mod tidy;
+
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tidegate_broker::NotePlace;
 use tidegate_broker::journal::{MessageNote, Note};
 use tidegate_log::{
@@ -14,8 +16,9 @@ use tidegate_log::{
 };
 
 use super::{Inner, Journal, Pending, wall};
-use crate::node::log_store::folder::segment_path;
+use crate::node::log_store::folder::{RESERVE, segment_path};
 use crate::node::log_store::growing::Growing;
+use crate::node::log_store::reserve::Reserve;
 use crate::support::disk::{Disk, DiskFile, How, read_at};
 
 /// How long what nobody waits for may wait.
@@ -24,8 +27,6 @@ const LAZY: Duration = Duration::from_millis(20);
 const TICK_NS: u64 = 60_000_000_000;
 /// How long a disk that fails is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Segments that are there beside twice what is needed, before old ones are copied.
-const SPARE: u64 = 4;
 
 /// A segment that can be read.
 #[derive(Debug)]
@@ -69,6 +70,10 @@ pub(super) struct Store {
     pub(super) base: u64,
     /// When the time was noted last.
     pub(super) noted: u64,
+    /// Until when a segment that cannot be read is left alone.
+    pub(super) later: u64,
+    /// Room to say that old segments may go, on a disk that they have filled.
+    reserve: Reserve,
 }
 
 /// What goes to the disk together.
@@ -93,7 +98,8 @@ impl Store {
     ) -> Self {
         let next = sizes.last_key_value().map_or(1, |(last, _)| last + 1);
         let writer = Writer::new(name, &keys);
-        let (file, base, noted) = (None, 0, 0);
+        let (file, base, noted, later) = (None, 0, 0, 0);
+        let reserve = Reserve::new(disk.clone(), directory.join(RESERVE));
         Store {
             journal,
             disk,
@@ -107,6 +113,8 @@ impl Store {
             sizes,
             base,
             noted,
+            later,
+            reserve,
         }
     }
 
@@ -157,15 +165,10 @@ impl Store {
         let now = wall();
         if now.saturating_sub(self.noted) > TICK_NS {
             self.noted = now;
-            let note = Note::Clock(now);
-            let _ = inner.ledger.apply(&note);
-            inner.pending.push(Pending { bytes: note.to_bytes(), message: None });
-            inner.last += 1;
-            for topic in inner.ledger.retained_over(now) {
-                let note = Note::Unretained(topic);
+            let over = inner.ledger.retained_over(now).into_iter().map(Note::Unretained);
+            for note in std::iter::once(Note::Clock(now)).chain(over) {
                 let _ = inner.ledger.apply(&note);
-                inner.pending.push(Pending { bytes: note.to_bytes(), message: None });
-                inner.last += 1;
+                inner.push(&note);
             }
         }
         let notes = std::mem::take(&mut inner.pending);
@@ -199,6 +202,8 @@ impl Store {
         match self.write(&batch, &mut placed) {
             Ok(()) => {}
             Err(error) => {
+                self.journal.is_failing.store(true, Ordering::Relaxed);
+                self.reserve.give(&error);
                 self.writer.fail();
                 if let Some((number, mut file)) = self.file.take() {
                     file.cut();
@@ -213,6 +218,7 @@ impl Store {
                 return Err((error, batch));
             }
         }
+        self.journal.is_failing.store(false, Ordering::Relaxed);
         let mut inner = self.journal.lock();
         placed.into_iter().for_each(|(number, place)| inner.ledger.placed(number, place));
         drop(inner);
@@ -298,84 +304,12 @@ impl Store {
         }
         self.put(&bytes)?;
         self.base = bytes.len() as u64;
+        self.reserve.keep(bytes.len());
         self.disk.sync_folder(&self.directory)?;
         let file = self.disk.open(&path, How::Read)?;
         let mut inner = self.journal.lock();
         inner.segments.insert(number, Arc::new(Segment { file, opened }));
         Ok(())
-    }
-
-    /// Segments go from the oldest one on: what is still needed of it is written again.
-    fn tidy(&mut self) {
-        while let Some((&oldest, _)) = self.sizes.first_key_value()
-            && self.file.as_ref().is_some_and(|(number, _)| *number != oldest)
-        {
-            let journal = self.journal.clone();
-            if !journal.is_loaded() {
-                return;
-            }
-            let mut inner = journal.lock();
-            let (needed, held) = (inner.ledger.held_of(oldest).1, inner.ledger.held().1);
-            if needed > 0 {
-                drop(inner);
-                let all: u64 = self.sizes.values().sum();
-                if all < 2 * held + SPARE * self.segment_max || !self.renew(oldest) {
-                    return;
-                }
-                inner = journal.lock();
-            }
-            // That nothing of it is needed must be safe before it goes.
-            inner.is_urgent = true;
-            let batch = self.take(&mut inner);
-            drop(inner);
-            if self.try_commit_or_keep(batch) {
-                return;
-            }
-            journal.lock().segments.remove(&oldest);
-            let path = segment_path(&self.directory, SegmentId(oldest));
-            if let Err(error) = self.disk.remove(&path)
-                && error.kind() != io::ErrorKind::NotFound
-            {
-                tracing::warn!(%error, segment = oldest, "a segment that nothing needs stays");
-                return;
-            }
-            self.sizes.remove(&oldest);
-        }
-    }
-
-    /// Writes again what is needed of a segment; false where that failed.
-    fn renew(&mut self, oldest: u32) -> bool {
-        let Some(segment) = self.journal.lock().segments.get(&oldest).cloned() else { return true };
-        let length = self.sizes.get(&oldest).copied().unwrap_or(0);
-        let Ok(bytes) = read_at(&*segment.file, 0, length as usize) else { return false };
-        for found in Scanner::new(&segment.opened, &bytes) {
-            let Scanned::Frame(frame) = found else { continue };
-            let Some(Entry::Note(note)) = frame.entry(&segment.opened) else { continue };
-            let Ok(Note::Message(note)) = Note::read(&note) else { continue };
-            let journal = self.journal.clone();
-            let mut inner = journal.lock();
-            let Some(notes) = inner.ledger.renew(&note, oldest) else { continue };
-            for renewed in notes {
-                let message = matches!(renewed, Note::Message(_)).then_some(note.number);
-                let bytes: Bytes = renewed.to_bytes();
-                inner.pending_bytes += bytes.len();
-                inner.pending.push(Pending { bytes, message });
-                inner.last += 1;
-            }
-            inner.is_urgent = true;
-            if inner.pending_bytes > 1 << 20 {
-                let batch = self.take(&mut inner);
-                drop(inner);
-                if self.try_commit_or_keep(batch) {
-                    return false;
-                }
-            }
-        }
-        let journal = self.journal.clone();
-        let mut inner = journal.lock();
-        let batch = self.take(&mut inner);
-        drop(inner);
-        !self.try_commit_or_keep(batch) && self.journal.read(|ledger| ledger.held_of(oldest).1 == 0)
     }
 
     /// True where it failed: then it stays pending.

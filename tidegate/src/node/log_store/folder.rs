@@ -19,7 +19,7 @@ const SUFFIX: &str = ".segment";
 /// The folder of the journal of sessions.
 pub(crate) const SESSIONS: &str = "sessions";
 /// The file that keeps a little of the disk back.
-const RESERVE: &str = "reserve";
+pub(crate) const RESERVE: &str = "reserve";
 
 /// The folder, locked for this process.
 #[derive(Debug)]

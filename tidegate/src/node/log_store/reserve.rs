@@ -15,25 +15,26 @@ const RESERVE: usize = 256 * 1024;
 
 /// The file that keeps the room.
 #[derive(Debug)]
-pub(super) struct Reserve {
+pub(crate) struct Reserve {
     disk: Arc<dyn Disk>,
     path: PathBuf,
 }
 
 impl Reserve {
     /// The reserve that is this file, or will be.
-    pub(super) fn new(disk: Arc<dyn Disk>, path: PathBuf) -> Self {
+    pub(crate) fn new(disk: Arc<dyn Disk>, path: PathBuf) -> Self {
         Reserve { disk, path }
     }
 
-    /// Keeps the room back, where there is so much. What else stands under its name, a link above all, is
-    /// removed and never written to.
-    pub(super) fn keep(&self) {
-        if self.is_kept() {
+    /// Keeps room back, where there is so much: for a word of so many bytes at least. What else stands under its name, a
+    /// link above all, is removed and never written to.
+    pub(crate) fn keep(&self, word: usize) {
+        let room = word.next_power_of_two().max(RESERVE);
+        if self.is_kept(room) {
             return;
         }
         self.remove();
-        let fill = || self.disk.open(&self.path, How::New)?.write_at(&[0; RESERVE], 0);
+        let fill = || self.disk.open(&self.path, How::New)?.write_at(&vec![0; room], 0);
         if fill().is_err() {
             // Less would be of no use, and others want it.
             self.remove();
@@ -41,19 +42,19 @@ impl Reserve {
     }
 
     /// Gives the room away, if `error` says that there is no other: the next write may succeed.
-    pub(super) fn give(&self, error: &io::Error) {
+    pub(crate) fn give(&self, error: &io::Error) {
         if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
             self.remove();
         }
     }
 
-    fn is_kept(&self) -> bool {
+    fn is_kept(&self, room: usize) -> bool {
         let (Some(folder), Some(name)) = (self.path.parent(), self.path.file_name()) else {
             return false;
         };
         let all = self.disk.list(folder).unwrap_or_default();
         let is_it = |known: &crate::support::disk::Listed| {
-            *known.name == *name && known.is_file && known.size == RESERVE as u64
+            *known.name == *name && known.is_file && known.size == room as u64
         };
         all.iter().any(is_it)
     }
@@ -84,12 +85,12 @@ mod tests {
         let folder = folder("given");
         let path = folder.join("reserve");
         let reserve = Reserve::new(Arc::new(Real), path.clone());
-        reserve.keep();
+        reserve.keep(0);
         reserve.give(&io::ErrorKind::ReadOnlyFilesystem.into());
         assert_eq!(fs::metadata(&path).unwrap().len(), RESERVE as u64);
         reserve.give(&io::ErrorKind::StorageFull.into());
         assert!(!path.exists());
-        Reserve::new(Arc::new(Real), path.join("no-folder")).keep();
+        Reserve::new(Arc::new(Real), path.join("no-folder")).keep(0);
         fs::remove_dir_all(folder).unwrap();
     }
 
@@ -103,7 +104,7 @@ mod tests {
             let _ = fs::remove_file(&other);
             content.iter().for_each(|content| fs::write(&other, content).unwrap());
             symlink(&other, &path).unwrap();
-            Reserve::new(Arc::new(Real), path.clone()).keep();
+            Reserve::new(Arc::new(Real), path.clone()).keep(0);
             assert_eq!(fs::read(&other).ok(), content, "another file was written");
             let known = fs::symlink_metadata(&path).unwrap();
             assert!(known.is_file() && known.len() == RESERVE as u64);

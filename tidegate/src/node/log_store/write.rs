@@ -35,7 +35,7 @@ pub(super) struct Writing {
 impl Writing {
     /// Until nothing more comes.
     pub(super) fn run(mut self) {
-        self.reserve.keep();
+        self.reserve.keep(0);
         while let Some(job) = self.pending.next() {
             self.work(job);
         }
@@ -116,7 +116,7 @@ impl Writing {
     fn release(&self, segments: &[SegmentId]) {
         segments.iter().for_each(|&segment| self.delete(segment));
         self.safe.send_modify(|safe| safe.retain(|segment, _| !segments.contains(segment)));
-        self.reserve.keep();
+        self.reserve.keep(0);
     }
 
     fn delete(&self, segment: SegmentId) {

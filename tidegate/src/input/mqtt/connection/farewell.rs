@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use tidegate_broker::journal::Note;
 use tokio::time::timeout;
 
 use super::Connection;
 use crate::input::mqtt::buffer::discard;
 use crate::input::mqtt::clients::Line;
 use crate::input::mqtt::session::End;
+use crate::node::broker::Subscriber;
 use crate::node::contract::Source;
 
 /// How long a close waits for the client to take its last packet.
@@ -17,6 +19,21 @@ const CLOSE_WAIT: Duration = Duration::from_millis(500);
 const DISCARD_MAX: usize = 256 * 1024;
 
 impl Connection<'_> {
+    /// A will that is not to be published is over before its client sees the connection close: a crash behind that must
+    /// not bring it back.
+    pub(super) async fn forget_will(&mut self, end: &End) {
+        if end.publishes_will() || self.session.will().is_none() {
+            return;
+        }
+        let place = self.session.subscriber().map(Subscriber::id);
+        if let Some((session, journal)) = place.zip(self.door.hub().journal()) {
+            let mark = journal.write(&Note::WillOver(session));
+            // Where the disk takes nothing, it closes nevertheless.
+            let _ = timeout(CLOSE_WAIT, journal.safe(mark)).await;
+        }
+        self.session.take_will();
+    }
+
     /// Says goodbye: last answers, the reason.
     pub(super) async fn finish(&mut self, end: &End, line: &mut Option<Line>) {
         if let (End::Stopping | End::Removed, Some(Line { source, .. })) = (end, line) {

@@ -159,13 +159,16 @@ impl Connection<'_> {
                 |span: std::time::Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
             WillNote { message, ttl: record.ttl.map(nanos), delay: nanos(delay), due: 0 }
         });
+        // While the disk takes nothing, who is promised nothing new comes in: it may take what fills the disk.
+        let is_promised = will.is_some() || !expiry.is_zero() && !self.session.is_resumed();
+        let waits = is_promised || !journal.is_failing();
         let is_noted = self.session.subscriber().is_some_and(|one| one.seat().is_noted());
         if !expiry.is_zero() || will.is_some() || is_noted {
             self.take_seat(client);
             let user = self.grants.user().map(Into::into);
             let payer = payer(self.grants.user(), self.peer.ip()).into();
             if let Some(subscriber) = self.session.subscriber() {
-                subscriber.endure(SessionNote {
+                let note = SessionNote {
                     session: subscriber.id(),
                     client: client.clone(),
                     user,
@@ -173,10 +176,13 @@ impl Connection<'_> {
                     expiry: u32::try_from(expiry.as_secs()).unwrap_or(u32::MAX),
                     ends: 0,
                     will,
-                });
+                };
+                subscriber.endure(note, waits);
             }
         }
-        self.mark = journal.pen().urge();
+        if waits {
+            self.mark = journal.pen().urge();
+        }
     }
 
     /// Gives the session its place at the broker, if it has none.

@@ -61,12 +61,11 @@ impl Connection<'_> {
             self.shared.options.clients.traffic().published(self.effects.records.len());
         }
         self.sift();
-        if let Some(journal) = self.door.hub().journal()
-            && !(self.effects.records.is_empty() && self.effects.again.is_empty())
+        if let Some(journal) = self.door.hub().journal().filter(|_| !self.effects.again.is_empty())
         {
             journal.clone().ready().await;
+            self.publish_again();
         }
-        self.publish_again();
         self.admit(source).await?;
         if !self.effects.records.is_empty() {
             let records = &mut self.effects.records;

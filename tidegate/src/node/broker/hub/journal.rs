@@ -10,6 +10,9 @@ use crate::node::broker::hub::Payer;
 use crate::node::broker::seat::{Seat, Subscriber};
 use crate::node::journal::Journal;
 
+/// Retained messages that are put back at a time.
+const AT_ONCE: usize = 1024;
+
 impl Hub {
     /// What its sessions outlive the process by, once and for all.
     pub(crate) fn set_journal(&self, journal: Arc<Journal>) {
@@ -42,11 +45,14 @@ impl Hub {
 
     /// Keeps what earlier processes had retained, where nothing newer is there.
     pub(crate) fn restore_retained(&self, messages: Vec<Arc<Message>>) {
-        let mut retained = self.retained();
-        let mut full = |message: &Arc<Message>| retained.restore(message) == RetainOutcome::Full;
-        let count = messages.iter().filter(|message| full(message)).count();
-        drop(retained);
-        (0..count).for_each(|_| self.0.counts.unretained());
+        // Others look at what is retained meanwhile.
+        for run in messages.chunks(AT_ONCE) {
+            let mut retained = self.retained();
+            let is_full = |one: &&Arc<Message>| retained.restore(one) == RetainOutcome::Full;
+            let count = run.iter().filter(is_full).count();
+            drop(retained);
+            (0..count).for_each(|_| self.0.counts.unretained());
+        }
     }
 
     /// All seats are to look for something to read.

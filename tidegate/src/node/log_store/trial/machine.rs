@@ -65,7 +65,7 @@ impl Machine {
         let (sender, arrivals) = mpsc::channel(ANSWERS);
         let commits = CommitCounts::new(damaged_ranges(&recovery), folder.quarantined());
         let reserve = Reserve::new(folder.shared_disk(), folder.reserve());
-        reserve.keep();
+        reserve.keep(0);
         let folder = Arc::new(folder);
         let pending = Arc::new(Pending::new(options.commit_max, options.commit_delay));
         let encoding = Encoding {

@@ -1,0 +1,146 @@
+//! Old segments go: what is still needed of them is written again.
+
+use std::io;
+
+use tidegate_broker::SessionLedger;
+use tidegate_broker::journal::Note;
+use tidegate_log::{Entry, Scanned, Scanner, SegmentId};
+
+use super::Store;
+use crate::node::journal::wall;
+use crate::node::log_store::folder::segment_path;
+use crate::support::disk::read_at;
+
+/// How long a segment that cannot be read is left alone: an error of the disk may pass.
+const LATER_NS: u64 = 60_000_000_000;
+/// Segments that are there beside twice what is needed, before old ones are copied.
+const SPARE: u64 = 4;
+/// Bytes that are written again at a time.
+const COPY: usize = 1 << 20;
+
+/// What came of writing again what is needed of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Renewal {
+    /// Nothing of it is needed any more.
+    Done,
+    /// The same, and some of it could not be read.
+    Damaged,
+    /// The disk failed.
+    Failed,
+}
+
+impl Store {
+    /// Segments go from the oldest one on: what is still needed of it is written again.
+    pub(super) fn tidy(&mut self) {
+        while let Some((&oldest, _)) = self.sizes.first_key_value()
+            && self.file.as_ref().is_some_and(|(number, _)| *number != oldest)
+        {
+            let journal = self.journal.clone();
+            if !journal.is_loaded() {
+                return;
+            }
+            let needed = journal.read(|ledger| ledger.held_of(oldest).1 > 0);
+            let renewal = match needed {
+                true if !self.is_wasteful() || wall() < self.later => return,
+                true => self.renew(oldest),
+                false => Renewal::Done,
+            };
+            if renewal == Renewal::Failed {
+                self.later = wall().saturating_add(LATER_NS);
+                return;
+            }
+            // That nothing of it is needed must be safe before it goes.
+            let mut inner = journal.lock();
+            inner.is_urgent = true;
+            let batch = self.take(&mut inner);
+            drop(inner);
+            if self.try_commit_or_keep(batch) {
+                return;
+            }
+            journal.lock().segments.remove(&oldest);
+            let path = segment_path(&self.directory, SegmentId(oldest));
+            let gone = match renewal {
+                Renewal::Damaged => self.disk.rename(&path, &path.with_extension("damaged")),
+                _ => self.disk.remove(&path),
+            };
+            if let Err(error) = gone
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                tracing::warn!(%error, segment = oldest, "a segment that nothing needs stays");
+                return;
+            }
+            self.sizes.remove(&oldest);
+        }
+    }
+
+    /// Whether the segments take more than twice what is needed of them. Both are counted as they stand on disk, and a
+    /// segment is never less than half messages: so writing again comes to an end.
+    fn is_wasteful(&self) -> bool {
+        let all: u64 = self.sizes.values().sum();
+        let needed = self.journal.read(SessionLedger::on_disk);
+        all >= 2 * needed + SPARE * self.segment_max.max(2 * self.base)
+    }
+
+    /// Writes again what is needed of a segment. What cannot be read of it is written from memory, or given up.
+    fn renew(&mut self, oldest: u32) -> Renewal {
+        let Some(segment) = self.journal.lock().segments.get(&oldest).cloned() else {
+            return Renewal::Done;
+        };
+        let length = self.sizes.get(&oldest).copied().unwrap_or(0);
+        let bytes = match read_at(&*segment.file, 0, length as usize) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                tracing::error!(%error, segment = oldest, "the journal of sessions cannot be read");
+                return Renewal::Failed;
+            }
+        };
+        let journal = self.journal.clone();
+        for found in Scanner::new(&segment.opened, &bytes) {
+            let Scanned::Frame(frame) = found else { continue };
+            let Some(Entry::Note(note)) = frame.entry(&segment.opened) else { continue };
+            let Ok(Note::Message(note)) = Note::read(&note) else { continue };
+            let mut inner = journal.lock();
+            let Some(notes) = inner.ledger.renew(&note, oldest) else { continue };
+            inner.copy(&notes);
+            if inner.pending_bytes > COPY {
+                let batch = self.take(&mut inner);
+                drop(inner);
+                if self.try_commit_or_keep(batch) {
+                    return Renewal::Failed;
+                }
+            }
+        }
+        if self.settle_copies() {
+            return Renewal::Failed;
+        }
+        let mut inner = journal.lock();
+        let (count, bytes) = inner.ledger.held_of(oldest);
+        if count == 0 {
+            return Renewal::Done;
+        }
+        tracing::error!(
+            segment = oldest,
+            count,
+            bytes,
+            "messages for sessions stand in a damaged segment: put aside"
+        );
+        let (copies, lost) = inner.ledger.abandon(oldest);
+        inner.copy(&copies);
+        for note in lost {
+            let _ = inner.ledger.apply(&note);
+            inner.copy(&[note]);
+        }
+        drop(inner);
+        if self.settle_copies() { Renewal::Failed } else { Renewal::Damaged }
+    }
+
+    /// Makes safe what was written again; true where that failed.
+    fn settle_copies(&mut self) -> bool {
+        let journal = self.journal.clone();
+        let mut inner = journal.lock();
+        inner.is_urgent = true;
+        let batch = self.take(&mut inner);
+        drop(inner);
+        self.try_commit_or_keep(batch)
+    }
+}

@@ -1,0 +1,160 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_broker::journal::{MessageNote, Note, SessionNote, Waiter};
+use tidegate_broker::{LedgerBounds, Message};
+use tidegate_types::class::ClassId;
+use tidegate_types::ids::SessionId;
+use tidegate_types::record::Properties;
+use tidegate_types::units::Time;
+
+use super::Journal;
+use super::start::{JournalOptions, open_on};
+use super::store::Store;
+use crate::support::disk::model::Memory;
+
+const SEGMENT: u64 = 6000;
+
+fn begin(disk: &Memory, young: u64) -> (Arc<Journal>, Store) {
+    let options = JournalOptions {
+        directory: "/log".into(),
+        keys: Vec::new(),
+        node: "gate".into(),
+        incarnation: 1,
+        boot: 1,
+        segment: SEGMENT,
+        bounds: LedgerBounds { young, ..LedgerBounds::default() },
+    };
+    let opened = open_on(Arc::new(disk.clone()), &options).unwrap();
+    (opened.journal.clone(), opened.load_now())
+}
+
+fn session(journal: &Journal, number: u32) {
+    journal.write(&Note::Session(Box::new(SessionNote {
+        session: SessionId(number),
+        client: format!("client-{number}").into(),
+        user: None,
+        payer: "nobody".into(),
+        expiry: 60,
+        ends: 0,
+        will: None,
+    })));
+}
+
+/// A message of so many bytes for the first sessions, so many of them.
+fn publish(journal: &Journal, bytes: usize, sessions: u32) -> u64 {
+    let mut pen = journal.pen();
+    let number = pen.number();
+    let waiter = |session| Waiter { session: SessionId(session), qos: 1, retain: false, ids: None };
+    pen.write(&Note::Message(Box::new(MessageNote {
+        number,
+        message: Arc::new(Message {
+            topic: "t".into(),
+            payload: vec![number as u8; bytes].into(),
+            properties: Properties::default(),
+            qos: 1,
+            retain: false,
+            arrived: Time::ZERO,
+            expires: None,
+            class: ClassId(0),
+            deadline: Time::ZERO,
+            source_unix_ns: None,
+            meter: None,
+        }),
+        expires: None,
+        is_retained: false,
+        waiters: (1..=sessions).map(waiter).collect(),
+        packet: None,
+        will_of: None,
+    })));
+    pen.urge();
+    number
+}
+
+fn done(journal: &Journal, numbers: impl Iterator<Item = u64>) {
+    journal.write(&Note::Done(SessionId(1), numbers.collect()));
+}
+
+/// Steps until nothing is left to do.
+fn settle(store: &mut Store) {
+    let all = 2000;
+    let steps = (0..all).take_while(|_| store.step()).count();
+    assert!(steps < all, "it never rests");
+}
+
+fn segments(disk: &Memory, kind: &str) -> usize {
+    let files = disk.files(Path::new("/log/sessions"));
+    files.iter().filter(|path| path.extension().is_some_and(|name| name == kind)).count()
+}
+
+#[test]
+fn messages_that_many_wait_for_are_not_written_again_without_end() {
+    let disk = Memory::default();
+    let (journal, mut store) = begin(&disk, 0);
+    (1..=300).for_each(|number| session(&journal, number));
+    // Who waits takes fifty times the bytes of the message.
+    disk.cut_after(20_000);
+    for _ in 0..60 {
+        publish(&journal, 20, 300);
+        settle(&mut store);
+    }
+    assert!(!disk.is_off(), "20,000 calls for 60 messages");
+    let held = journal.read(|ledger| ledger.held().0);
+    assert_eq!(held, 60);
+}
+
+#[test]
+fn a_message_in_a_damaged_segment_is_given_up_and_the_segment_put_aside() {
+    let disk = Memory::default();
+    let (journal, mut store) = begin(&disk, 0);
+    session(&journal, 1);
+    settle(&mut store);
+    let numbers: Vec<u64> = (0..8).map(|_| publish(&journal, 500, 1)).collect();
+    settle(&mut store);
+    let place = journal.read(|ledger| ledger.find(numbers[3])).unwrap().unwrap_err().unwrap();
+    let files = disk.files(Path::new("/log/sessions"));
+    let name = format!("{:08}", place.segment);
+    let path = files.iter().find(|path| path.to_string_lossy().contains(&name));
+    let path = path.unwrap_or_else(|| panic!("{name} in {files:?}"));
+    let mut content = disk.content(path);
+    content[place.offset as usize + 100] ^= 1;
+    disk.rot(path, Some(content));
+    // What is published and done with behind it makes old segments go.
+    for _ in 0..80 {
+        let number = publish(&journal, 500, 1);
+        done(&journal, std::iter::once(number));
+        settle(&mut store);
+    }
+    journal.read(|ledger| {
+        let kept = ledger.session(SessionId(1)).unwrap();
+        let waits: Vec<u64> = numbers.iter().copied().filter(|one| kept.waits_for(*one)).collect();
+        assert_eq!(waits.len(), 7, "{waits:?} of {numbers:?}");
+        assert_eq!(ledger.held_of(place.segment), (0, 0));
+    });
+    assert_eq!(segments(&disk, "damaged"), 1);
+}
+
+#[test]
+fn on_a_disk_that_it_has_filled_what_is_done_with_makes_room_again() {
+    let disk = Memory::default();
+    let (journal, mut store) = begin(&disk, 0);
+    session(&journal, 1);
+    settle(&mut store);
+    let numbers: Vec<u64> = (0..40).map(|_| publish(&journal, 500, 1)).collect();
+    settle(&mut store);
+    disk.fill(Some(0));
+    // Some room stands ready behind what is written.
+    for _ in 0..100 {
+        publish(&journal, 500, 1);
+        store.step();
+    }
+    assert!(journal.is_failing());
+    done(&journal, numbers.into_iter());
+    let mark = publish(&journal, 500, 1);
+    for _ in 0..10 {
+        store.step();
+    }
+    assert!(!journal.is_failing(), "{mark}");
+    let listed = disk.files(Path::new("/log/sessions"));
+    assert!(listed.len() < 6, "{listed:?}");
+}
