@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use bytes::Bytes;
-pub use tidegate_capacity::PathSample;
+pub use tidegate_capacity::{PathSample, TcpState};
 pub use tidegate_log::{Append, Fetch};
 use tidegate_log::{Fetched, SegmentId};
 pub use tidegate_types::ids::{OutputId, QueueId, SessionId, UplinkId};

@@ -28,7 +28,13 @@ impl Node {
     pub(super) fn edit(&mut self, queue: QueueId, operations: Vec<Edit>) {
         for operation in operations {
             let id = operation.delivery();
-            if self.base.holdings.queues().is_waiting_in(queue.into(), id.into()) {
+            let queues = self.base.holdings.queues();
+            // New rules may have moved it since its script was to look at it.
+            let is_there = match operation {
+                Edit::Ready(_) | Edit::Show(_) => self.base.holdings.is_waiting(id.into()),
+                _ => queues.is_waiting_in(queue.into(), id.into()),
+            };
+            if is_there {
                 self.edit_one(id.into(), operation);
             }
         }
@@ -51,6 +57,12 @@ impl Node {
             Edit::Guard(_, otherwise) => self.preparation.guard(key, otherwise),
             Edit::Fail(_, otherwise) => self.fail(key, otherwise),
             Edit::Insert(_, content) => self.insert_after(key, content),
+            Edit::Wait(_) => self.preparation.defer(&mut self.base.holdings, key),
+            Edit::Ready(_) => self.preparation.ready(&mut self.base.holdings, key),
+            Edit::Show(_) => {
+                self.preparation.defer(&mut self.base.holdings, key);
+                self.preparation.show(key);
+            }
             Edit::Transform { endpoint, ordered, .. } => {
                 let holdings = &mut self.base.holdings;
                 match self.preparation.transform(holdings, key, endpoint, ordered) {

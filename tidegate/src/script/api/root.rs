@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mlua::{Function, UserData, UserDataMethods, Value};
+use mlua::{Function, MultiValue, UserData, UserDataMethods, Value};
 
 use super::header::Header;
 use super::message::message;
@@ -25,6 +25,17 @@ impl UserData for Root {
         methods.add_method("message", |lua, _, ()| {
             let (queue, id) = on_stage(lua, |stage| stage.current())?;
             message(lua, queue, id)
+        });
+        methods.add_method("arrivals", |lua, _, ()| {
+            let mut place = 0;
+            lua.create_function_mut(move |lua, _: MultiValue| {
+                let Some((at, queue, id)) = on_stage(lua, |stage| stage.arrival_from(place))?
+                else {
+                    return Ok(Value::Nil);
+                };
+                place = at + 1;
+                Ok(Value::UserData(message(lua, queue, id)?))
+            })
         });
         methods.add_method("header", |lua, _, ()| {
             let (queue, id) = on_stage(lua, |stage| stage.current())?;
