@@ -9,6 +9,7 @@ mod edit;
 mod event;
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -84,6 +85,15 @@ pub enum Input {
         destination: Destination,
         /// Which deliveries.
         ids: Vec<DeliveryId>,
+    },
+    /// The destination has these, and they went by these paths of a link.
+    Carried {
+        /// Who has them.
+        destination: Destination,
+        /// Which deliveries.
+        ids: Vec<DeliveryId>,
+        /// Names of the paths.
+        by: Arc<str>,
     },
     /// The destination will not take these.
     Refused {

@@ -129,7 +129,7 @@ fn fig_3_trusts_a_cloud_that_is_up_and_leaves_one_that_is_gone() {
             |output| rehearsal.went[from..].iter().filter(|went| went.output == output).count();
         [to(OutputId(0)), to(OutputId(1))]
     };
-    let mut frames = |rehearsal: &mut Rehearsal, count: usize| {
+    let frames = |rehearsal: &mut Rehearsal, count: usize| {
         for number in 0..count {
             rehearsal.offer(record(&format!("frame/{number}"), vec![1; 1000]));
             rehearsal.advance(ms(50));

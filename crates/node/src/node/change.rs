@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tidegate_log::Lever;
 use tidegate_schedule::queue::{Delivery, DeliveryKey, MoveTarget, QueueSpec};
 use tidegate_types::record::{DropReason, Fate, Offered, Record, SourceId, WorkId};
 use tidegate_types::units::Size;
@@ -35,9 +36,36 @@ impl Node {
                 _ => queues.is_waiting_in(queue.into(), id.into()),
             };
             if is_there {
+                self.note_edit(id.into(), &operation);
                 self.edit_one(id.into(), operation);
             }
         }
+    }
+
+    /// What a script, or the console, does to a logged record is told with its fate.
+    fn note_edit(&mut self, key: DeliveryKey, operation: &Edit) {
+        let output = |to: &OutputId| {
+            let output = self.base.options.outputs.get(usize::from(to.0));
+            output.map_or_else(String::new, |output| output.name.to_string())
+        };
+        let what = match operation {
+            Edit::Drop(_) => "drop".to_owned(),
+            Edit::MoveFront(_) => "moveToFront".to_owned(),
+            Edit::MoveBack(_) => "moveToBack".to_owned(),
+            Edit::Redirect(_, Destination::Output(to)) => format!("redirect to {}", output(to)),
+            Edit::Replace(..) => "replace".to_owned(),
+            Edit::Insert(..) => "insert".to_owned(),
+            Edit::Transform { .. } => "transform".to_owned(),
+            Edit::Fail(_, Otherwise::Pass) | Edit::Redirect(..) => return,
+            Edit::Fail(..) => "failed".to_owned(),
+            Edit::Guard(..) | Edit::Wait(_) | Edit::Ready(_) | Edit::Show(_) => return,
+        };
+        let Some(delivery) = self.base.holdings.delivery(key) else { return };
+        let rule = self.base.options.rules.get(delivery.spec.rule);
+        let script = rule.script_name.clone();
+        self.deeds.note(&self.base, key, Lever::Script, false, || {
+            script.map_or_else(|| what.clone(), |script| format!("{script}: {what}")).into()
+        });
     }
 
     fn edit_one(&mut self, key: DeliveryKey, operation: Edit) {
