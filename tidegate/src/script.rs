@@ -4,14 +4,19 @@
 //! it returns to the node before it polls again, and calls [`Scripts::fire`] at [`Scripts::next_timer`].
 //! What a script decides on a call that fails counts for nothing: the record goes as it is.
 
+mod allowance;
 mod api;
 pub mod board;
 pub mod budget;
+mod cursors;
 mod effects;
+mod fields;
 pub mod fuzz;
+mod handles;
 mod program;
 mod rates;
 pub mod rehearsal;
+mod runs;
 mod seat;
 pub mod spec;
 mod stage;
@@ -21,11 +26,12 @@ pub mod vm;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_node::io::QueueId;
+use tidegate_node::io::{Edit, Input, QueueId};
 use tidegate_node::rules::ScriptId;
 use tidegate_types::record::DeliveryId;
 use tidegate_types::units::Time;
 
+use self::allowance::Allowance;
 use self::board::ScriptBoard;
 use self::program::Call;
 pub use self::program::{LoadError, Ran, Script};
@@ -72,6 +78,10 @@ pub struct Scripts {
     all: Vec<Script>,
     board: ScriptBoard,
     links: Links,
+    /// What runs that can wait may take.
+    allowance: Allowance,
+    /// Whose turn it is to go on.
+    turn: usize,
     /// When to look for changes again.
     look_at: Option<Time>,
 }
@@ -110,6 +120,11 @@ impl Scripts {
         self.board.clone()
     }
 
+    /// Whether one has a run to go on with, or records to look at.
+    pub fn is_busy(&self) -> bool {
+        self.all.iter().any(|script| script.runs.is_busy())
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
@@ -131,7 +146,8 @@ impl Scripts {
         Some((script, script.transform.get(usize::from(number & 0xff))?))
     }
 
-    /// Runs the script of a queue on a record that came.
+    /// Runs the script of a queue on a record that came, or lets the record wait for a run that serves what
+    /// came meanwhile: that is [`Scripts::fire`]'s.
     pub fn run(
         &mut self,
         seat: &mut Seat,
@@ -143,32 +159,74 @@ impl Scripts {
         let Some(id) = seat.script_of(queue) else { return ran };
         let (_, place) = Side::split(id);
         if let Some(script) = self.all.get_mut(place) {
+            let is_patient = script.is_for_all && !script.budget.is_spent();
+            if script.runs.is_busy() || is_patient && !self.allowance.is_open(moment.now) {
+                script.defer(queue, delivery, &mut ran);
+                return ran;
+            }
             script.run(seat, moment, Call::Message(queue, delivery), &mut ran);
-            self.show(place);
+            self.pay(place, is_patient, moment, &ran);
         }
         ran
     }
 
+    /// A script had a turn: what can wait is paid for.
+    fn pay(&mut self, place: usize, was_patient: bool, moment: Moment, ran: &Ran) {
+        if was_patient || self.all[place].runs.is_suspended() {
+            self.allowance.spend(moment.now, ran.took);
+        }
+        self.show(place);
+    }
+
+    /// Goes on with a run that was suspended, or with what came meanwhile.
+    fn go_on(&mut self, seat: &mut Seat, moment: Moment) -> Option<Ran> {
+        let is_open = self.allowance.is_open(moment.now);
+        for step in 0..self.all.len() {
+            let place = (self.turn + step) % self.all.len();
+            let script = &mut self.all[place];
+            let is_patient = script.is_patient();
+            if !script.runs.is_busy() || is_patient && !is_open {
+                continue;
+            }
+            let mut ran = Ran::default();
+            script.work(seat, moment, &mut ran);
+            self.pay(place, is_patient, moment, &ran);
+            self.turn = place + 1;
+            return Some(ran);
+        }
+        None
+    }
+
     /// When [`Scripts::fire`] wants to be called.
     pub fn next_timer(&self) -> Option<Time> {
-        let on = self.all.iter().filter(|script| !script.budget.is_spent());
-        let timers = on.flat_map(|script| script.timers.iter().map(|timer| timer.next));
-        timers.chain(self.look_at).min()
+        let on = || self.all.iter().filter(|script| !script.budget.is_spent());
+        let idle = on().filter(|script| !script.runs.is_suspended());
+        let timers = idle.flat_map(|script| script.timers.iter().map(|timer| timer.next));
+        let busy = on()
+            .filter(|script| script.runs.is_busy())
+            .map(|script| if script.is_patient() { self.allowance.opens_at() } else { Time::ZERO });
+        timers.chain(busy).chain(self.look_at).min()
     }
 
     /// Runs one function whose time has come; `None` if there is none. Call it until then, or until
     /// others want to be heard.
     pub fn fire(&mut self, seat: &mut Seat, moment: Moment) -> Option<Ran> {
+        if let Some(ran) = self.go_on(seat, moment) {
+            return Some(ran);
+        }
         let mut ran = Ran::default();
         for place in 0..self.all.len() {
             let script = &mut self.all[place];
+            if script.runs.is_suspended() {
+                continue;
+            }
             let is_due = |timer: &stage::Timer| timer.next <= moment.now;
             let Some(timer) = script.timers.iter().position(is_due) else { continue };
             let is_first = script.timers[timer].next == Time::ZERO;
             script.timers[timer].next = moment.now + script.timers[timer].period;
             if !is_first {
                 script.run(seat, moment, Call::Timer(timer), &mut ran);
-                self.show(place);
+                self.pay(place, false, moment, &ran);
             }
             return Some(ran);
         }
@@ -179,13 +237,11 @@ impl Scripts {
         for place in 0..self.all.len() {
             let script = &mut self.all[place];
             if script.watches() {
-                for call in script.changes(seat, moment.now) {
-                    script.run(seat, moment, call, &mut ran);
-                }
-                self.show(place);
+                let changes = script.changes(seat, moment.now);
+                changes.into_iter().for_each(|change| script.tell(change));
             }
         }
-        Some(ran)
+        Some(self.go_on(seat, moment).unwrap_or_default())
     }
 
     /// Puts other scripts in the place of these. Those that are the same go on; a new one that fails on
@@ -215,9 +271,10 @@ impl Scripts {
             let before = old.iter_mut().find(is_it).and_then(Option::take);
             let mut now = match before {
                 Some(before) if before.spec == script.spec && !before.budget.is_spent() => before,
-                Some(Script { counts, .. }) => {
+                Some(before) => {
+                    show_again(&before, seat, moment);
                     let mut now = script;
-                    now.counts = counts;
+                    now.counts = before.counts;
                     now
                 }
                 None => script,
@@ -225,6 +282,8 @@ impl Scripts {
             now.sit_at(ScriptId(place as u16));
             self.all.push(now);
         }
+        old.iter().flatten().for_each(|gone| show_again(gone, seat, moment));
+        self.turn = 0;
         self.begin();
         Ok(())
     }
@@ -233,6 +292,14 @@ impl Scripts {
         let script = &self.all[place];
         let (name, counts) = (script.spec.name.clone(), script.counts.clone());
         self.board.write(place, name, !script.budget.is_spent(), counts);
+    }
+}
+
+/// What a script has not looked at is shown to whichever there is now.
+fn show_again(script: &Script, seat: &mut Seat, moment: Moment) {
+    for (queue, id) in script.runs.unserved() {
+        let operations = vec![Edit::Show(id)];
+        seat.handle(moment.now, Input::Edits { queue, operations });
     }
 }
 

@@ -18,6 +18,53 @@ pub struct PathSample {
     pub unsent: Size,
     /// Bytes found lost since the path came up.
     pub lost: Size,
+    /// What the kernel says of it, where it is a TCP connection.
+    pub tcp: Option<TcpState>,
+}
+
+/// What the kernel says of a TCP connection (`TCP_INFO`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpState {
+    /// Its congestion window.
+    pub window: Size,
+    /// Bytes on the wire without an answer.
+    pub unacked: Size,
+    /// Its smoothed round trip.
+    pub srtt: Duration,
+    /// The mean deviation of it.
+    pub rttvar: Duration,
+    /// The shortest one of the last minutes.
+    pub min_rtt: Duration,
+    /// Segments that were sent again, since the connection was made.
+    pub retransmits: u64,
+    /// Bytes/s of the newest measured flight; 0 before one was measured.
+    pub delivery_rate: u64,
+}
+
+impl TcpState {
+    /// Several connections as one: what they carry together, and the mean of their round trips. `None` without one.
+    pub fn together(all: impl Iterator<Item = TcpState> + Clone) -> Option<TcpState> {
+        let count = u32::try_from(all.clone().count()).ok().filter(|count| *count > 0)?;
+        let mean = |part: fn(TcpState) -> Duration| all.clone().map(part).sum::<Duration>() / count;
+        Some(TcpState {
+            window: all.clone().map(|one| one.window).sum(),
+            unacked: all.clone().map(|one| one.unacked).sum(),
+            srtt: mean(|one| one.srtt),
+            rttvar: mean(|one| one.rttvar),
+            min_rtt: all.clone().map(|one| one.min_rtt).min().unwrap_or_default(),
+            retransmits: all.clone().map(|one| one.retransmits).sum(),
+            delivery_rate: all.map(|one| one.delivery_rate).sum(),
+        })
+    }
+
+    /// Bytes/s that it carries, as far as is known: a measured flight, or a window in each round trip.
+    pub fn rate(&self) -> Option<Rate> {
+        if self.delivery_rate > 0 {
+            return Some(Rate::new(self.delivery_rate as f64));
+        }
+        let is_known = self.srtt > Duration::ZERO && self.window > Size::ZERO;
+        is_known.then(|| Rate::of(self.window, self.srtt))
+    }
 }
 
 /// One acknowledgement as a rate controller sees it, merged over the paths of an uplink.

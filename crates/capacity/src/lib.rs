@@ -55,7 +55,7 @@ mod test_link;
 pub mod uplink;
 pub mod window_filter;
 
-pub use self::controller::{Ack, PathSample, RateController};
+pub use self::controller::{Ack, PathSample, RateController, TcpState};
 pub use self::names::{UplinkOptions, build};
 
 tidegate_types::algorithms! {

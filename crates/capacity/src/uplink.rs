@@ -61,6 +61,8 @@ pub struct Uplink {
     backlog_part: f64,
     /// What the driver saw below it, where it said so.
     observed: Option<Rate>,
+    /// What it is believed to carry before anything was measured: the estimate of an earlier run, a configured rate.
+    told: Option<Rate>,
 }
 
 impl Uplink {
@@ -90,6 +92,7 @@ impl Uplink {
             rtt: None,
             backlog_part: 0.0,
             observed: None,
+            told: [options.remembered, options.cap].into_iter().flatten().reduce(Rate::min),
         }
     }
 
@@ -227,11 +230,16 @@ impl Uplink {
         self.observed = Some(rate);
     }
 
-    /// Bytes/s that it could carry, for whoever adapts to it: what was seen below where no rate controller finds it,
-    /// and without end where nothing was seen yet.
+    /// Bytes/s that it could carry, for whoever adapts to it: what was measured, or what it was told to carry. What was
+    /// seen below where no rate controller finds it, and without end where nothing was seen yet. `None` where nothing
+    /// is known.
     #[inline]
-    pub fn observed(&self) -> Rate {
-        if self.is_local { self.observed.unwrap_or(Rate::new(f64::MAX)) } else { self.capacity() }
+    pub fn observed(&self) -> Option<Rate> {
+        if self.is_local {
+            return Some(self.observed.unwrap_or(Rate::new(f64::MAX)));
+        }
+        let measured = Some(self.capacity()).filter(|rate| !rate.is_zero());
+        measured.or(self.told)
     }
 
     /// There is nothing to send. Where there is room below, what is in flight measures us and not the

@@ -172,8 +172,8 @@ impl Link {
             LinkFrame::Ack(ack) if is_mine => self.take_ack(&ack),
             LinkFrame::Window(window) if is_mine => self.outbox.widen(window),
             LinkFrame::Custody { record, custody } if is_mine => {
-                if let Some(token) = self.outbox.settle(record, custody) {
-                    self.events.push_back(LinkEvent::Custody { token, custody });
+                if let Some((token, paths)) = self.outbox.settle(record, custody) {
+                    self.events.push_back(LinkEvent::Custody { token, custody, paths });
                 }
             }
             LinkFrame::Ack(_) | LinkFrame::Window(_) | LinkFrame::Custody { .. } => {}

@@ -137,6 +137,8 @@ pub enum LinkEvent {
         token: u64,
         /// Who.
         custody: Custody,
+        /// The paths by which it went: a bit each.
+        paths: u32,
     },
     /// A record expired before any of it was sent.
     Expired {

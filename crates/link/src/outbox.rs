@@ -345,22 +345,22 @@ impl Outbox {
         parts.for_each(|part| self.forget((deadline, part)));
     }
 
-    /// The peer says who answers for a record. Answers its token if that is news.
-    pub(super) fn settle(&mut self, record: u64, custody: Custody) -> Option<u64> {
+    /// The peer says who answers for a record. Answers its token if that is news, and the set of paths by which it went.
+    pub(super) fn settle(&mut self, record: u64, custody: Custody) -> Option<(u64, u32)> {
         // The acknowledgement of what it answers for may be lost, or still under way.
         self.finish(record);
         let begun = self.begun.get_mut(&record)?;
         if begun.is_held && custody == Custody::Held {
             return None;
         }
-        let (token, stream) = (begun.token, begun.stream);
+        let (token, stream, paths) = (begun.token, begun.stream, begun.paths());
         if !std::mem::replace(&mut begun.is_held, true) {
             self.leave_stream(stream);
         }
         if custody != Custody::Held {
             self.begun.remove(&record);
         }
-        Some(token)
+        Some((token, paths))
     }
 
     /// Gives everything back: tokens of records without a fate, and whether each may have arrived.
@@ -502,12 +502,12 @@ mod tests {
         assert_eq!(next(&mut outbox), Some(1));
         assert_eq!(
             outbox.settle(1, Custody::Held),
-            Some(9),
+            Some((9, 0)),
             "the word is worth an acknowledgement"
         );
         assert_eq!((outbox.held(), outbox.arrived(Part::piece(1))), (Size::ZERO, None));
         assert_eq!(outbox.settle(1, Custody::Held), None);
-        assert_eq!(outbox.settle(1, confirmed), Some(9));
+        assert_eq!(outbox.settle(1, confirmed), Some((9, 0)));
         assert_eq!((outbox.settle(1, confirmed), outbox.unsettled()), (None, 0));
         assert!(outbox.tails.is_empty());
     }

@@ -124,6 +124,12 @@ impl OutgoingRecord {
         self.gone[path] = self.gone[path].saturating_add(1);
     }
 
+    /// The set of paths by which parts of it went: a bit each.
+    pub(super) fn paths(&self) -> u32 {
+        let went = self.gone.iter().enumerate().filter(|(_, parts)| **parts > 0);
+        went.fold(0, |set, (path, _)| set | 1 << path)
+    }
+
     /// How many of its parts went by this path: up to 255 are counted.
     pub(super) fn gone_by(&self, path: usize) -> u8 {
         self.gone[path]

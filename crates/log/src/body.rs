@@ -1,5 +1,6 @@
 //! The bodies of entries, byte by byte: `docs/LOG.md` gives the same as tables.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,8 +10,8 @@ use tidegate_types::units::{Size, Time};
 
 use super::destinations::Destinations;
 use super::entry::{
-    CARRIED, Checkpoint, Chunk, Entry, FateEntry, FateRun, Footer, IndexPoint, LoggedRecord,
-    StreamName, StreamPart, StreamState, fate_code, fate_of,
+    CARRIED, Checkpoint, Chunk, Deed, Entry, FateEntry, FateRun, Footer, IndexPoint, Lever,
+    LoggedRecord, StreamName, StreamPart, StreamState, TOLD, fate_code, fate_of,
 };
 use super::session::{Released, SessionOwner, SessionPosition, SessionState};
 use super::wall::WallTime;
@@ -207,9 +208,23 @@ fn decode_run(from: &mut Reader<'_>) -> Result<Run, Malformed> {
 }
 
 fn encode_fate(fate: &FateRun, to: &mut impl Sink) {
-    let FateRun { stream, run, fate, by } = fate;
+    let FateRun { stream, run, fate, by, deeds } = fate;
     to.u64(stream.0);
     encode_run(*run, to);
+    if !deeds.is_empty() {
+        to.u8(TOLD);
+        to.u8(fate_code(*fate));
+        to.name(by.as_deref().unwrap_or_default());
+        to.count(deeds.len());
+        for Deed { lever, what, after } in deeds {
+            to.u8(*lever as u8);
+            to.u64(
+                after.map_or(u64::MAX, |after| u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)),
+            );
+            to.name(what);
+        }
+        return;
+    }
     match by {
         Some(name) => {
             to.u8(CARRIED);
@@ -222,11 +237,30 @@ fn encode_fate(fate: &FateRun, to: &mut impl Sink) {
 fn decode_fate(from: &mut Reader<'_>) -> Result<FateRun, Malformed> {
     let stream = StreamId(from.u64()?);
     let run = decode_run(from)?;
+    let mut deeds = Vec::new();
     let (fate, by) = match from.u8()? {
+        TOLD => {
+            let code = from.u8()?;
+            let fate = fate_of(code).ok_or_else(|| from.malformed("a known fate"))?;
+            let by: Arc<str> = from.name()?.into();
+            deeds = decode_deeds(from)?;
+            (fate, Some(by).filter(|by| !by.is_empty()))
+        }
         CARRIED => (Fate::Confirmed, Some(from.name()?.into())),
         code => (fate_of(code).ok_or_else(|| from.malformed("a known fate"))?, None),
     };
-    Ok(FateRun { stream, run, fate, by })
+    Ok(FateRun { stream, run, fate, by, deeds })
+}
+
+fn decode_deeds(from: &mut Reader<'_>) -> Result<Vec<Deed>, Malformed> {
+    from.many(11, |from| {
+        let lever = from.u8()?;
+        let lever = Lever::ALL.get(usize::from(lever)).copied();
+        let lever = lever.ok_or_else(|| from.malformed("a known lever"))?;
+        let after = from.u64()?;
+        let after = (after != u64::MAX).then(|| Duration::from_nanos(after));
+        Ok(Deed { lever, what: from.name()?.into(), after })
+    })
 }
 
 fn encode_name(name: &StreamName, to: &mut impl Sink) {

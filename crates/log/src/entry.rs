@@ -1,6 +1,7 @@
 //! What a log holds: the kinds of entries, as values.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_types::record::{DropReason, Fate, Identity, Properties, StreamId};
@@ -94,6 +95,30 @@ pub struct FateRun {
     pub fate: Fate,
     /// The neighbour whose uplink carried them, where one did: only of what is confirmed.
     pub by: Option<Arc<str>>,
+    /// What acted on them before, in order.
+    pub deeds: Vec<Deed>,
+}
+
+/// Something that acted on a delivery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deed {
+    /// What kind of thing.
+    pub lever: Lever,
+    /// Which one, and what it did.
+    pub what: Arc<str>,
+    /// How long after the record's arrival; `None`: just before its fate.
+    pub after: Option<Duration>,
+}
+
+tidegate_types::named! {
+    /// What can act on a delivery, in the order of the format.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Lever {
+        /// An adaptation script, or the console.
+        Script = "script",
+        /// Paths of a link.
+        Path = "path",
+    }
 }
 
 /// A row of the table of streams.
@@ -241,6 +266,9 @@ pub(super) fn fate_code(fate: Fate) -> u8 {
 /// Confirmed, by a neighbour's uplink: its name follows.
 pub(super) const CARRIED: u8 = 255;
 
+/// What acted on them is told: the fate, a neighbour's name or none, and deeds follow.
+pub(super) const TOLD: u8 = 254;
+
 /// The fate of a byte.
 pub(super) fn fate_of(code: u8) -> Option<Fate> {
     match code.checked_sub(1) {
@@ -286,7 +314,8 @@ pub(super) mod tests {
     /// How deliveries of a stream ended.
     pub(crate) fn fate(stream: u64, seqs: RangeInclusive<u64>, bits: u32, fate: Fate) -> Entry {
         let run = Run { first: *seqs.start(), last: *seqs.end(), destinations: Destinations(bits) };
-        let runs = vec![FateRun { stream: StreamId(stream), run, fate, by: None }];
+        let runs =
+            vec![FateRun { stream: StreamId(stream), run, fate, by: None, deeds: Vec::new() }];
         Entry::Fates(FateEntry { wall: None, runs })
     }
 

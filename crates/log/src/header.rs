@@ -16,6 +16,8 @@ pub const SEALED: u16 = 1;
 pub const TWICE: u16 = 2;
 /// Feature bit: sessions may say whose they are.
 pub const OWNERS: u16 = 4;
+/// Feature bit: fates may tell what acted on a delivery before.
+pub const DEEDS: u16 = 8;
 /// Where the second copy begins. A longer header has none.
 pub const COPY_AT: usize = 4096;
 /// Longest header: a name and some outputs.
@@ -69,9 +71,9 @@ impl Header {
     /// Its bytes, both copies and what is between them, and the salt of the segment's entries. `key` is the
     /// one that seals, if one does.
     pub(super) fn encode(&self, key: Option<&SegmentKey>) -> (Vec<u8>, u32) {
-        let (mut bytes, salt) = self.encode_once(key, TWICE | OWNERS);
+        let (mut bytes, salt) = self.encode_once(key, TWICE | OWNERS | DEEDS);
         if bytes.len() > COPY_AT {
-            return self.encode_once(key, OWNERS);
+            return self.encode_once(key, OWNERS | DEEDS);
         }
         let length = bytes.len();
         bytes.resize(COPY_AT, 0);
@@ -146,7 +148,7 @@ impl Header {
         let mut reader = Reader::new(&rest[8..]);
         let version = reader.u16().map_err(|_| Defect::Damaged)?;
         let features = reader.u16().map_err(|_| Defect::Damaged)?;
-        if version != VERSION || features & !(SEALED | TWICE | OWNERS) != 0 {
+        if version != VERSION || features & !(SEALED | TWICE | OWNERS | DEEDS) != 0 {
             return Err(Defect::Newer { version, features });
         }
         let is_sealed = features & SEALED != 0;
@@ -255,7 +257,7 @@ mod tests {
             Header::open(&bytes, &[]).unwrap_err()
         };
         assert_eq!(newer(8, 2), Defect::Newer { version: 2, features: TWICE });
-        assert_eq!(newer(10, 8), Defect::Newer { version: 1, features: 8 });
+        assert_eq!(newer(10, 16), Defect::Newer { version: 1, features: 16 });
         let [old, new] = [Key::new(&[1; 32]), Key::new(&[2; 32])];
         let sealed = Header { is_sealed: true, ..header() };
         let (bytes, _) = sealed.encode(Some(&sealed.key(&old)));

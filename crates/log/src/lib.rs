@@ -64,12 +64,14 @@ mod writer;
 pub use self::damage::{Damage, DamageKind};
 pub use self::destinations::Destinations;
 pub use self::entry::{
-    Checkpoint, Chunk, Entry, FateEntry, FateRun, Footer, IndexPoint, LoggedRecord, StreamName,
-    StreamPart, StreamState,
+    Checkpoint, Chunk, Deed, Entry, FateEntry, FateRun, Footer, IndexPoint, Lever, LoggedRecord,
+    StreamName, StreamPart, StreamState,
 };
 pub use self::error::{Defect, LogError};
 pub use self::fetch::{Fetched, SegmentWindow, fetch};
-pub use self::header::{COPY_AT, HEADER_MAX, Header, MAGIC, OWNERS, OpenedHeader, SEALED, TWICE};
+pub use self::header::{
+    COPY_AT, DEEDS, HEADER_MAX, Header, MAGIC, OWNERS, OpenedHeader, SEALED, TWICE,
+};
 pub use self::order::{Append, Fetch};
 pub use self::outcomes::{Outcome, Outcomes};
 pub use self::preallocation::preallocated_end;

@@ -6,7 +6,7 @@ use tidegate_types::record::{Fate, StreamId};
 
 use super::SegmentId;
 use super::destinations::Destinations;
-use super::entry::{Checkpoint, Entry, FateEntry, FateRun, LoggedRecord};
+use super::entry::{Checkpoint, Deed, Entry, FateEntry, FateRun, LoggedRecord};
 use super::header::Header;
 use super::wall::WallTime;
 
@@ -41,6 +41,8 @@ pub struct DeliveryEnd {
     pub fate: Option<Fate>,
     /// The neighbour whose uplink carried it, where one did.
     pub by: Option<Arc<str>>,
+    /// What acted on it before, in order.
+    pub deeds: Vec<Deed>,
     /// In which segment.
     pub segment: SegmentId,
     /// By which entry.
@@ -81,11 +83,11 @@ impl RecordHistory {
     pub fn meet(&mut self, header: &Header, sequence: u64, entry: &Entry) {
         match entry {
             Entry::Fates(FateEntry { wall, runs }) => {
-                for FateRun { stream, run, fate, by } in runs {
+                for FateRun { stream, run, fate, by, deeds } in runs {
                     if *stream == self.record.stream && run.covers(self.record.seq) {
                         let (fate, segment) = (Some(*fate), header.segment);
-                        let end =
-                            DeliveryEnd { fate, by: by.clone(), segment, sequence, wall: *wall };
+                        let (by, deeds, wall) = (by.clone(), deeds.clone(), *wall);
+                        let end = DeliveryEnd { fate, by, deeds, segment, sequence, wall };
                         self.end(header, run.destinations, &end);
                     }
                 }
@@ -98,7 +100,8 @@ impl RecordHistory {
                     live.fold(Destinations::NONE, |all, (_, chunk)| all | chunk.runs.get(seq));
                 let all = Destinations(u32::MAX);
                 let segment = header.segment;
-                let end = DeliveryEnd { fate: None, by: None, segment, sequence, wall: None };
+                let (by, deeds) = (None, Vec::new());
+                let end = DeliveryEnd { fate: None, by, deeds, segment, sequence, wall: None };
                 self.end(header, all - live, &end);
             }
             _ => {}
@@ -152,7 +155,8 @@ mod tests {
         life.meet(&header, 105, &fate_at(at(13), fate(7, 1..=1, 0b10, full)));
         assert!(life.has_ended());
         let end = |fate, sequence, wall| {
-            Some(DeliveryEnd { fate: Some(fate), by: None, segment: SegmentId(1), sequence, wall })
+            let (by, deeds, segment) = (None, Vec::new(), SegmentId(1));
+            Some(DeliveryEnd { fate: Some(fate), by, deeds, segment, sequence, wall })
         };
         assert_eq!(life.deliveries[0].end, end(Fate::Confirmed, 102, at(11)));
         assert_eq!(life.deliveries[1].end, end(full, 105, at(13)));

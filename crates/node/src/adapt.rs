@@ -7,15 +7,16 @@
 //! Deviation: the table's `redirect` and `transform` answer nothing; here a redirected record counts as gone
 //! from the queue, and one in transformation does not.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tidegate_schedule::queue::Queues;
+use slotmap::SparseSecondaryMap;
+use tidegate_schedule::queue::{DeliveryKey, Queues};
 use tidegate_types::class::ClassId;
 use tidegate_types::record::DeliveryId;
 use tidegate_types::units::{Rate, Size};
 
-use crate::io::{Content, Destination, Edit, Input, Otherwise, OutputId, QueueId};
+use crate::io::{Content, Destination, Edit, Input, Otherwise, OutputId, QueueId, TcpState};
 use crate::rules::RuleId;
 
 /// Whether what is handed to a queue's output gets there.
@@ -42,18 +43,15 @@ pub struct QueueFacts {
     pub bytes: Size,
     /// From arrival to confirmation, an average over the newest records; `None` before the first one.
     pub latency: Option<Duration>,
-    /// Bytes/s that its uplink carries beside more urgent classes; zero where it is down.
-    pub bandwidth: Rate,
+    /// Bytes/s that its uplink carries beside more urgent classes: as it was measured, or as far as is known. Zero
+    /// where it is down and only there; `None` where nothing is known.
+    pub bandwidth: Option<Rate>,
     /// Whether it can send.
     pub state: QueueState,
-    /// Of its uplink: the newest round trip.
-    pub rtt: Option<Duration>,
-    /// The shortest.
-    pub min_rtt: Option<Duration>,
-    /// Bytes handed over and not acknowledged.
-    pub in_flight: Size,
-    /// Bytes that may be.
-    pub window: Size,
+    /// The TCP connections of its output, as the kernel sees them together; `None` where there is none.
+    pub connections: Option<TcpState>,
+    /// The one by which its records go.
+    pub connection: Option<TcpState>,
     /// The class that serves it.
     pub class: ClassId,
     /// The rate that a script holds it to; `None` where none does.
@@ -65,7 +63,7 @@ pub struct QueueFacts {
 pub struct Verdicts {
     edits: Vec<(QueueId, Edit)>,
     otherwise: Otherwise,
-    gone: BTreeSet<DeliveryId>,
+    gone: SparseSecondaryMap<DeliveryKey, ()>,
     /// What the queues' lengths are beside what the node knows.
     changes: BTreeMap<QueueId, i64>,
 }
@@ -84,7 +82,7 @@ impl Verdicts {
 
     /// Whether a verdict took this record out of its queue.
     pub fn is_gone(&self, id: DeliveryId) -> bool {
-        !self.gone.is_empty() && self.gone.contains(&id)
+        !self.gone.is_empty() && self.gone.contains_key(id.into())
     }
 
     /// What waits in a queue and is not gone, late records first, each list from its front.
@@ -93,12 +91,12 @@ impl Verdicts {
         queues: &'a Queues,
         queue: QueueId,
     ) -> impl Iterator<Item = DeliveryId> + 'a {
-        queues.waiting(queue.into()).map(DeliveryId::from).filter(|id| !self.gone.contains(id))
+        queues.waiting(queue.into()).map(DeliveryId::from).filter(|id| !self.is_gone(*id))
     }
 
     /// Whether a verdict on this record can still have an effect.
     pub fn is_waiting(&self, queues: &Queues, queue: QueueId, id: DeliveryId) -> bool {
-        !self.gone.contains(&id) && queues.is_waiting_in(queue.into(), id.into())
+        !self.is_gone(id) && queues.is_waiting_in(queue.into(), id.into())
     }
 
     /// `drop()`: gives the record up. Answers with the queue's length.
@@ -179,7 +177,7 @@ impl Verdicts {
     /// A verdict after which the record is not in the queue any more.
     fn take(&mut self, queues: &Queues, queue: QueueId, id: DeliveryId, edit: Edit) {
         if self.push(queues, queue, id, edit) {
-            self.gone.insert(id);
+            self.gone.insert(id.into(), ());
             *self.changes.entry(queue).or_default() -= 1;
         }
     }

@@ -9,10 +9,11 @@ mod edit;
 mod event;
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-pub use tidegate_capacity::PathSample;
+pub use tidegate_capacity::{PathSample, TcpState};
 pub use tidegate_log::{Append, Fetch};
 use tidegate_log::{Fetched, SegmentId};
 pub use tidegate_types::ids::{OutputId, QueueId, SessionId, UplinkId};
@@ -84,6 +85,15 @@ pub enum Input {
         destination: Destination,
         /// Which deliveries.
         ids: Vec<DeliveryId>,
+    },
+    /// The destination has these, and they went by these paths of a link.
+    Carried {
+        /// Who has them.
+        destination: Destination,
+        /// Which deliveries.
+        ids: Vec<DeliveryId>,
+        /// Names of the paths.
+        by: Arc<str>,
     },
     /// The destination will not take these.
     Refused {

@@ -69,6 +69,8 @@ pub struct Rule {
     pub accept: AcceptMode,
     /// The adaptation script that looks at each of its records before it may go.
     pub script: Option<ScriptId>,
+    /// Its name, for people.
+    pub script_name: Option<Arc<str>>,
     /// Set for the rule of records that neighbours send here for our uplink, by their class there: it
     /// covers all of these and nothing else.
     pub relays: Option<ClassId>,
@@ -93,6 +95,7 @@ impl Rule {
             ttl: None,
             accept: AcceptMode::Memory,
             script: None,
+            script_name: None,
             relays: None,
         }
     }

@@ -265,7 +265,7 @@ impl LinkWorld {
                 self.ends[end].settle(record, Custody::Held);
                 self.ends[end].settle(record, Custody::Final(Fate::Confirmed));
             }
-            LinkEvent::Custody { token, custody } => {
+            LinkEvent::Custody { token, custody, .. } => {
                 assert!(self.owed[&token].has_arrived, "{token} is answered for before it came");
                 if custody != Custody::Held {
                     self.owed.remove(&token);

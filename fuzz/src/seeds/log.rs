@@ -65,7 +65,7 @@ fn entries() -> Vec<Entry> {
         Entry::Record(record.into()),
         Entry::Fates(FateEntry {
             wall: None,
-            runs: vec![FateRun { stream, run, fate: Fate::Confirmed, by: None }],
+            runs: vec![FateRun { stream, run, fate: Fate::Confirmed, by: None, deeds: Vec::new() }],
         }),
         Entry::Stream(name),
         Entry::Session(client),

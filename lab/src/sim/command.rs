@@ -9,7 +9,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use tidegate_capacity::RateControllerName;
 use tidegate_lab_papers::janus;
-use tidegate_lab_papers::sim::adapt::{hls, yahoo};
+use tidegate_lab_papers::sim::adapt::{depth, hls, yahoo};
 use tidegate_lab_papers::sim::paper::coflows::coflows;
 use tidegate_lab_papers::sim::paper::{report as paper, tables};
 use tidegate_lab_papers::sim::{fleet, frames, links as fd_mvqs, optimum, place, traces};
@@ -59,7 +59,7 @@ const SEEDS: &[&str] = &["seed", "seeds"];
 
 /// All of them.
 #[rustfmt::skip]
-pub const SCENARIOS: [Scenario; 29] = [
+pub const SCENARIOS: [Scenario; 30] = [
     scenario("node-hol", "Alarms beside bulk at 160 % of 2 Mbit/s, under each scheduler", &["seed", "scheduler", "law", "speed"], |lab, asked| lab.hol(asked)),
     scenario("node-steps", "A link that falls from 8 to 1 Mbit/s and rises, and 15 other disturbances", &["seed", "law", "speed"], |lab, asked| lab.steps(asked)),
     scenario("node-seeds", "Random worlds: nothing is lost, nothing is stuck, no promise is broken", &["seed", "seeds", "speed"], |lab, asked| lab.seeds(asked)),
@@ -87,6 +87,7 @@ pub const SCENARIOS: [Scenario; 29] = [
     of_data("net/pam2025_3carrier_ping", scenario("link-carriers", "Small records over three recorded carriers", &["seed", "seeds", "data"], |_, asked| fd_mvqs::carriers(&asked.given.data, asked.seeds(5)))),
     of_data("vision", scenario("frames-traces", "Cameras over recorded channels, beside one that knows them", &["seed", "data"], |_, asked| frames::run(&asked.given.data, asked.seed()))),
     scenario("frames-step", "A camera whose channel falls from 40 to 4 Mbit/s and rises", &["trace"], |_, asked| frames::step(asked.given.trace)),
+    scenario("adapt-depth", "BumbleBee's Fig. 9 as printed at 20,000 events/s, with 100,000 waiting", &[], |_, _| depth::run()),
     of_data("stream_benchmark", scenario("adapt-yahoo", "The Yahoo streaming benchmark in a burst, shed by scripts", &["data"], |_, asked| yahoo::run(&asked.given.data))),
     of_data("video_sizes", scenario("adapt-hls", "A live stream over recorded paths, with a player's choice and with scripts", &["data"], |_, asked| hls::run(&asked.given.data, &hls::Options::default()))),
 ];

@@ -102,6 +102,7 @@ fn rule(stream: &StreamConfig, config: &Config, classes: &Classes) -> anyhow::Re
         ttl: stream.ttl.map(|ttl| ttl.0),
         accept,
         script: stream.script.as_ref().map(script).transpose()?,
+        script_name: stream.script.as_deref().map(Into::into),
         relays: None,
     })
 }

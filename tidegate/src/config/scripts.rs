@@ -102,6 +102,7 @@ impl ScriptConfig {
             limits: Limits {
                 time: self.time.0,
                 memory: usize::try_from(self.memory.0.0).unwrap_or(usize::MAX),
+                ..Limits::default()
             },
             parameters: self.parameters.clone(),
             path: self.path.clone(),

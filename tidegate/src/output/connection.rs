@@ -243,8 +243,9 @@ impl<'a, P: Protocol> Connection<'a, P> {
         let is_up = self.lane.protocol.is_ready() && !self.stream.is_handshaking();
         if is_up && self.past.up_since.is_none() {
             self.past.up_since = Some(Instant::now());
-            self.gauge.up();
+            let known = self.gauge.up(&tcp_info::read(self.stream.tcp())?);
             self.lane.feedback.path_state(self.lane.number, PathState::Up).await?;
+            self.lane.feedback.sample(self.lane.number, known).await?;
         }
         Ok(())
     }

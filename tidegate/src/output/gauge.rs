@@ -40,10 +40,12 @@ impl Gauge {
         Gauge { first: info.acked, ..Gauge::default() }
     }
 
-    /// The login is done: bytes count from here on.
-    pub(super) fn up(&mut self) {
+    /// The login is done: bytes count from here on. What the kernel knows by then is told: its round trip is that of
+    /// the handshake.
+    pub(super) fn up(&mut self, info: &TcpInfo) -> PathSample {
         self.before_up = self.handed;
         self.is_waiting_told = false;
+        PathSample { lost: Size(info.resent), tcp: Some(info.into()), ..PathSample::default() }
     }
 
     /// So many bytes were written.
@@ -79,6 +81,7 @@ impl Gauge {
             in_flight: Size(unacknowledged - login_left),
             unsent: Size(info.unsent.min(unacknowledged)),
             lost: Size(info.resent),
+            tcp: Some(info.into()),
         })
     }
 
@@ -109,7 +112,8 @@ mod tests {
         let ms = Time::from_millis;
         let mut gauge = Gauge::new(&info(1));
         gauge.wrote(ms(0), 50); // login
-        gauge.up();
+        let known = gauge.up(&info(1));
+        assert!(known.rtt.is_none() && known.tcp.is_some());
         gauge.wrote(ms(10), 1000);
         gauge.wrote(ms(20), 1000);
         let waiting = gauge.sample(ms(21), &info(1)).unwrap();
@@ -133,7 +137,7 @@ mod tests {
     fn bytes_that_wait_for_their_first_answer_are_told_and_unsent_ones_are_not() {
         let ms = Time::from_millis;
         let mut gauge = Gauge::new(&info(0));
-        gauge.up();
+        gauge.up(&info(0));
         gauge.wrote(ms(0), 5);
         assert!(gauge.sample(ms(5), &info(0)).is_none(), "all five are unsent");
         gauge.wrote(ms(10), 100);

@@ -8,7 +8,8 @@ mod keys;
 mod options;
 mod record;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_link::handover::Handover;
@@ -103,6 +104,8 @@ async fn run(options: LinkOptionsOut, port: OutputPort) {
 struct Sender {
     options: LinkOptionsOut,
     names: Vec<String>,
+    /// Texts of sets of paths.
+    named: BTreeMap<u32, Arc<str>>,
     port: OutputPort,
     lives: watch::Sender<u64>,
     engine: Engine,
@@ -138,6 +141,7 @@ impl Sender {
             options,
             proofs,
             names,
+            named: BTreeMap::new(),
             port,
             lives,
             engine,
@@ -150,6 +154,16 @@ impl Sender {
             target: None,
             reports: Complaints::new(Instant::now().into()),
         }
+    }
+
+    /// Names of a set of paths: the same text for the same set.
+    fn named(&mut self, paths: u32) -> Arc<str> {
+        let names = &self.names;
+        let name = || {
+            let went = names.iter().enumerate().filter(|(path, _)| paths & 1 << path != 0);
+            went.map(|(_, name)| &**name).collect::<Vec<&str>>().join(", ").into()
+        };
+        self.named.entry(paths).or_insert_with(name).clone()
     }
 
     async fn serve(&mut self, mut heard: mpsc::Receiver<Heard>) -> Result<(), Stopping> {
@@ -225,17 +239,17 @@ impl Sender {
 
     async fn report(&mut self, event: LinkEvent) -> Result<(), Stopping> {
         match event {
-            LinkEvent::Custody { token, custody } => {
+            LinkEvent::Custody { token, custody, paths } => {
                 let id = DeliveryId(token);
                 self.proofs.settled(id);
                 if self.handover.settled(id, custody) {
-                    self.end(id, custody).await?;
+                    self.end(id, custody, paths).await?;
                 }
             }
             LinkEvent::Expired { token } => {
                 let custody = Custody::Final(Fate::Dropped(DropReason::Expired));
                 if self.handover.settled(DeliveryId(token), custody) {
-                    self.end(DeliveryId(token), custody).await?;
+                    self.end(DeliveryId(token), custody, 0).await?;
                 }
             }
             LinkEvent::Path { path, state } => {
@@ -255,10 +269,11 @@ impl Sender {
 
     /// A record has its fate. That the far node answers for it is enough for us: what becomes of it
     /// further on, that node tells.
-    async fn end(&mut self, id: DeliveryId, custody: Custody) -> Result<(), Stopping> {
+    async fn end(&mut self, id: DeliveryId, custody: Custody, paths: u32) -> Result<(), Stopping> {
         match custody {
             Custody::Held | Custody::Final(Fate::Confirmed) => {
-                self.port.feedback.confirmed(vec![id]).await
+                let by = self.named(paths);
+                self.port.feedback.carried(vec![id], by).await
             }
             // A neighbour does not take it, whatever the reason: it goes by our own uplink.
             Custody::Final(Fate::Dropped(_)) if self.options.is_peer => {
@@ -280,7 +295,7 @@ impl Sender {
         let Transmit { id, lane, start, end, size, .. } = order;
         let ordered = self.handover.ordered(lane, id, start..end, size);
         if let Some(custody) = ordered.custody {
-            self.end(id, custody).await?;
+            self.end(id, custody, 0).await?;
         }
         if !ordered.is_first {
             return Ok(());
@@ -295,7 +310,7 @@ impl Sender {
         if let Err(reason) = offered {
             let custody = Custody::Final(Fate::Dropped(reason));
             if self.handover.settled(id, custody) {
-                self.end(id, custody).await?;
+                self.end(id, custody, 0).await?;
             }
         }
         Ok(())

@@ -10,8 +10,10 @@ use super::verdict::Verdict;
 /// What became of a script's calls since it was first loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScriptCounts {
-    /// Calls.
+    /// Calls. One may serve all records that came since the last.
     pub runs: u64,
+    /// Turns after which a call was suspended, to go on later.
+    pub suspended: u64,
     /// Time of all calls.
     pub time: Duration,
     /// Calls that took too long.

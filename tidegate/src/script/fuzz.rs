@@ -135,7 +135,7 @@ pub fn exercise_calls(data: &[u8]) {
 /// A node's life with a script; a text that cannot be loaded has none.
 fn live(text: &str) {
     let mut spec = ScriptSpec::new("fuzz", text);
-    spec.limits = Limits { time: Duration::from_millis(1), memory: 2 << 20 };
+    spec.limits = Limits { memory: 2 << 20, ..Limits::default() };
     let outputs = ["cloud", "edge"].map(str::to_owned).to_vec();
     let line = Line { outputs, rate: Some(Rate::new(20_000.0)), ..Line::default() };
     let Ok(mut rehearsal) = Rehearsal::new(&[Arc::new(spec)], line) else { return };

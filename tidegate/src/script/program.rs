@@ -2,22 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mlua::{AnyUserData, Function, Value};
-use tidegate_node::adapt::{QueueFacts, Verdicts};
-use tidegate_node::io::{Control, Edit, Input, Otherwise, QueueId};
+use tidegate_node::adapt::QueueFacts;
+use tidegate_node::io::{Input, Otherwise, QueueId};
 use tidegate_node::rules::ScriptId;
 use tidegate_types::record::DeliveryId;
 use tidegate_types::units::Time;
 
 use super::Side;
-use super::api::{self, QueueHandle, Root};
+use super::api::{self, Root};
 use super::board::ScriptCounts;
 use super::budget::Budget;
+use super::runs::Runs;
 use super::seat::{Moment, Seat};
 use super::spec::{Dialect, ScriptSpec};
-use super::stage::{self, Effects, Stage, Timer, Watched};
+use super::stage::{self, Stage, Timer, Watched};
 use super::vm::{Failure, Vm};
 use crate::link::Links;
 use crate::support::http::endpoint::Endpoint;
@@ -64,6 +65,8 @@ pub(super) enum Call {
 /// What a call wants done.
 #[derive(Debug, Default)]
 pub struct Ran {
+    /// How long it ran.
+    pub took: Duration,
     /// For the node.
     pub inputs: Vec<Input>,
     /// For the endpoints of `notify`, with the script.
@@ -78,17 +81,20 @@ type Seen = BTreeMap<(usize, QueueId), QueueFacts>;
 pub struct Script {
     pub(super) spec: Arc<ScriptSpec>,
     pub(super) id: ScriptId,
-    otherwise: Otherwise,
-    vm: Vm,
-    root: AnyUserData,
+    pub(super) otherwise: Otherwise,
+    pub(super) vm: Vm,
+    pub(super) root: AnyUserData,
     /// Of requests and of responses.
     entries: [Option<Function>; 2],
     pub(super) timers: Vec<Timer>,
-    watches: Vec<(Watched, Function)>,
+    pub(super) watches: Vec<(Watched, Function)>,
     seen: Seen,
     pub(super) budget: Budget,
     pub(super) counts: ScriptCounts,
-    last_failure: Option<Failure>,
+    pub(super) last_failure: Option<Failure>,
+    /// Whether a call is about the queues, and serves all that came: none has asked for the one that did.
+    pub(super) is_for_all: bool,
+    pub(super) runs: Runs,
     pub(super) transform: Vec<Endpoint>,
     notify: Vec<Endpoint>,
 }
@@ -142,6 +148,8 @@ impl Script {
             budget: Budget::default(),
             counts: ScriptCounts::default(),
             last_failure: None,
+            is_for_all: spec.is_for_queues(),
+            runs: Runs::default(),
             transform,
             notify,
             otherwise: spec.otherwise(),
@@ -157,7 +165,7 @@ impl Script {
         Ok(script)
     }
 
-    fn on_stage<T>(&self, act: impl FnOnce(&mut Stage) -> T) -> T {
+    pub(super) fn on_stage<T>(&self, act: impl FnOnce(&mut Stage) -> T) -> T {
         let mut stage = self.vm.lua().app_data_mut::<Stage>().expect("set when it was loaded");
         act(&mut stage)
     }
@@ -173,82 +181,12 @@ impl Script {
         self.on_stage(|stage| stage.sit_at(id));
     }
 
-    /// Calls it; what fails leaves everything as it is.
-    pub(super) fn run(&mut self, seat: &mut Seat, moment: Moment, call: Call, ran: &mut Ran) {
-        if self.budget.is_spent() {
-            self.counts.unadapted += 1;
-            return;
-        }
-        let begun = Instant::now();
-        let (result, verdicts, effects) = self.call(seat, moment, call);
-        self.counts.runs += 1;
-        self.counts.time += begun.elapsed();
-        for line in &effects.lines {
-            tracing::info!(script = %self.spec.name, "{line}");
-        }
-        match result {
-            Ok(()) => {
-                self.budget.succeed();
-                self.last_failure = None;
-                let kinds = self.counts.verdicts.iter_mut().zip(effects.verdicts);
-                kinds.for_each(|(all, new)| *all += new);
-                ran.notices.extend(effects.notices.into_iter().map(|text| (self.id, text)));
-                ran.inputs.extend(verdicts.inputs());
-                let pace = |(queue, rate)| Input::Control(Control::Pace { queue, rate });
-                ran.inputs.extend(effects.rates.into_iter().map(pace));
-            }
-            Err(failure) => {
-                self.fail(failure);
-                if let (Call::Message(queue, id), true) = (call, self.is_needed()) {
-                    let operations = vec![Edit::Fail(id, self.otherwise)];
-                    ran.inputs.push(Input::Edits { queue, operations });
-                }
-            }
-        }
-    }
-
-    /// Whether nothing may go without it: then it is not switched off, and what it fails on does not go.
-    fn is_needed(&self) -> bool {
-        self.otherwise != Otherwise::Pass
-    }
-
-    fn call(
-        &mut self,
-        seat: &mut Seat,
-        moment: Moment,
-        call: Call,
-    ) -> (Result<(), Failure>, Verdicts, Effects) {
-        let current = match call {
-            Call::Message(queue, id) => Some((queue, id)),
-            _ => None,
-        };
-        let side = match call {
-            Call::Message(queue, _) => seat.script_of(queue).map(|id| Side::split(id).0),
-            _ => None,
-        };
-        self.on_stage(|stage| stage.enter(seat, moment, current, side));
-        let root = self.root.clone();
-        let result = match call {
-            Call::Message(..) => match self.entry(side.unwrap_or(Side::Request)) {
-                Some(entry) => self.vm.call(entry, root),
-                None => Ok(()),
-            },
-            Call::Timer(place) => self.vm.call(&self.timers[place].function, root),
-            Call::Change(place, queue) => match self.vm.lua().create_userdata(QueueHandle(queue)) {
-                Ok(queue) => self.vm.call(&self.watches[place].1, (root, queue)),
-                Err(_) => Err(Failure::Memory(self.spec.limits.memory)),
-            },
-        };
-        let (verdicts, effects) = self.on_stage(|stage| stage.leave(seat));
-        (result, verdicts, effects)
-    }
-
     /// Whether it has a function for this side alone.
     pub fn has(&self, side: Side) -> bool {
         self.entries[side as usize].is_some()
     }
 
-    fn entry(&self, side: Side) -> Option<&Function> {
+    pub(super) fn entry(&self, side: Side) -> Option<&Function> {
         let [request, response] = &self.entries;
         match side {
             Side::Request if self.spec.dialect == Dialect::Http => request.as_ref(),
@@ -257,7 +195,12 @@ impl Script {
         }
     }
 
-    fn fail(&mut self, failure: Failure) {
+    /// Whether nothing may go without it: then it is not switched off, and what it fails on does not go.
+    pub(super) fn is_needed(&self) -> bool {
+        self.otherwise != Otherwise::Pass
+    }
+
+    pub(super) fn fail(&mut self, failure: Failure) {
         let script = &self.spec.name;
         let count = match failure {
             Failure::Time(_) => &mut self.counts.too_long,
@@ -273,7 +216,9 @@ impl Script {
             };
             tracing::warn!(%script, "a script failed, what it saw {outcome}: {failure}");
         }
-        if !self.is_needed() && self.budget.fail() {
+        // One that takes long is no worse the next time: it only gets to less.
+        let is_error = !matches!(failure, Failure::Time(_));
+        if is_error && !self.is_needed() && self.budget.fail() {
             tracing::error!(
                 %script,
                 "a script keeps failing and is switched off until it is loaded anew: {failure}"
@@ -293,8 +238,13 @@ impl Script {
             Some((queue, id))
         });
         let Some((queue, id)) = first else { return Ok(()) };
-        let (result, ..) = self.call(seat, moment, Call::Message(queue, id));
+        let result = self.rehearse(seat, moment, (queue, id));
         result.map_err(|failure| LoadError::DryRun(self.spec.name.clone(), failure))
+    }
+
+    /// Whether what it has to do can wait.
+    pub(super) fn is_patient(&self) -> bool {
+        self.is_for_all || self.runs.is_suspended()
     }
 
     /// Whether it waits for changes.
@@ -356,7 +306,10 @@ fn differs(what: Watched, before: &QueueFacts, now: &QueueFacts) -> bool {
     let seconds = |facts: &QueueFacts| facts.latency.unwrap_or_default().as_secs_f64();
     match what {
         Watched::State => before.state != now.state,
-        Watched::Bandwidth => is_off(before.bandwidth.as_f64(), now.bandwidth.as_f64()),
+        Watched::Bandwidth => match (before.bandwidth, now.bandwidth) {
+            (Some(before), Some(now)) => is_off(before.as_f64(), now.as_f64()),
+            (before, now) => before != now,
+        },
         Watched::Latency => is_off(seconds(before), seconds(now)),
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tidegate_capacity::RateControllerName;
 use tidegate_node::io::{
-    Control, Destination, Edit, Input, Output, OutputId, PathId, PathSample, PathState, UplinkId,
+    Control, Destination, Edit, Input, Output, OutputId, PathId, PathSample, PathState, TcpState,
+    UplinkId,
 };
 use tidegate_node::node::Node;
 use tidegate_node::options::{NodeOptions, OptionsError, OutputOptions, UplinkOptions};
@@ -34,6 +35,8 @@ pub struct Line {
     pub rtt: Duration,
     /// Bound on residence.
     pub latency: Duration,
+    /// Whether each output has an uplink of its own, whose rate is measured; else all have one of a known rate.
+    pub is_measured: bool,
 }
 
 impl Default for Line {
@@ -44,6 +47,7 @@ impl Default for Line {
             rate: None,
             rtt: Duration::from_millis(20),
             latency: Duration::from_secs(1),
+            is_measured: false,
         }
     }
 }
@@ -84,7 +88,9 @@ pub struct Rehearsal {
     pub answer: Option<bytes::Bytes>,
     /// Whether they answer with the first half of what they are asked.
     pub halves: bool,
-    /// Whether what scripts decide counts for nothing.
+    /// Outputs whose far end gets nothing any more, and of which nobody says so.
+    pub silent: Vec<OutputId>,
+    /// Whether scripts do not run by themselves, and what they decide counts for nothing.
     pub is_watching_only: bool,
     /// What the world's clock shows when the rehearsal begins.
     pub unix_ns: u64,
@@ -114,6 +120,7 @@ impl Rehearsal {
             asked: Vec::new(),
             answer: None,
             halves: false,
+            silent: Vec::new(),
             is_watching_only: false,
             unix_ns: UNIX_NS,
             verdicts: Vec::new(),
@@ -144,6 +151,15 @@ impl Rehearsal {
             }
             let state = if is_up { PathState::Up } else { PathState::Down };
             self.handle(Input::PathState { path, state });
+            if is_up {
+                // What the kernel knows of a connection when it has been made.
+                let (window, srtt) = (Size(14_480), self.line.rtt);
+                let tcp = Some(TcpState { window, srtt, ..TcpState::default() });
+                self.handle(Input::PathSample {
+                    path,
+                    sample: PathSample { tcp, ..PathSample::default() },
+                });
+            }
         }
     }
 
@@ -174,6 +190,7 @@ impl Rehearsal {
     fn poll(&mut self) {
         while let Some(output) = self.seat.poll(self.now) {
             match output {
+                Output::RunScript { .. } if self.is_watching_only => {}
                 Output::RunScript { queue, delivery } => {
                     let moment = self.moment();
                     let ran = self.scripts.run(&mut self.seat, moment, queue, delivery);
@@ -246,15 +263,16 @@ impl Rehearsal {
                 }
                 self.handle(Input::Sent { id, bytes });
                 let (handed, acknowledged) = self.handed.entry(path).or_default();
-                *acknowledged += bytes;
+                let is_silent = self.silent.contains(&path.output);
+                *acknowledged += if is_silent { Size::ZERO } else { bytes };
                 let sample = PathSample {
-                    rtt: Some(self.line.rtt),
+                    rtt: (!is_silent).then_some(self.line.rtt),
                     delivered: *acknowledged,
                     in_flight: *handed - *acknowledged,
                     ..PathSample::default()
                 };
                 self.handle(Input::PathSample { path, sample });
-                if is_last {
+                if is_last && !is_silent {
                     let at = self.now + self.line.rtt;
                     let confirmed = Happening::Confirmed { path, id };
                     self.happenings.entry(at).or_default().push_back(confirmed);
@@ -305,25 +323,30 @@ fn node(line: &Line, is_scripted: bool) -> Result<Node, OptionsError> {
         memory: MEMORY,
         ..plain
     };
-    let output = |name: &String| OutputOptions {
+    let output = |(place, name): (usize, &String)| OutputOptions {
         name: name.as_str().into(),
-        uplink: UplinkId(0),
+        uplink: UplinkId(if line.is_measured { place as u16 } else { 0 }),
         overhead: Size::ZERO,
         unconfirmed_max: 256,
     };
-    let controller =
-        if line.rate.is_some() { RateControllerName::Known } else { RateControllerName::Unlimited };
+    let controller = match line.rate {
+        _ if line.is_measured => RateControllerName::Tide,
+        Some(_) => RateControllerName::Known,
+        None => RateControllerName::Unlimited,
+    };
+    let uplink = |name: &String| UplinkOptions {
+        name: name.as_str().into(),
+        controller,
+        cap: line.rate.filter(|_| !line.is_measured),
+        remembered: None,
+    };
+    let uplinks = if line.is_measured { line.outputs.len() } else { 1 };
     Node::new(NodeOptions {
         name: "rehearsal".into(),
         incarnation: 1,
         rules: Rules::new(vec![rule]).map_err(OptionsError::Rules)?,
-        uplinks: vec![UplinkOptions {
-            name: "line".into(),
-            controller,
-            cap: line.rate,
-            remembered: None,
-        }],
-        outputs: line.outputs.iter().map(output).collect(),
+        uplinks: line.outputs.iter().take(uplinks).map(uplink).collect(),
+        outputs: line.outputs.iter().enumerate().map(output).collect(),
         scheduler: SchedulerName::Tidegate,
         memory: Size(MEMORY.0 * 2),
         inbound: None,

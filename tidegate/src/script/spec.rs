@@ -93,6 +93,32 @@ impl ScriptSpec {
         let by_kind = if changes { Otherwise::Drop } else { Otherwise::Pass };
         self.on_failure.unwrap_or(by_kind)
     }
+
+    /// Whether its calls are about queues alone, so that one can serve all that came since the last: it goes
+    /// through queues, and asks for nothing of the one record that a call is for. Where that cannot be told, or a
+    /// call shows otherwise, each record has a call of its own.
+    pub(super) fn is_for_queues(&self) -> bool {
+        let has = |name: &str| self.texts.iter().any(|(_, text)| text.contains(name));
+        let views = has(":Queues(") || has(":arrivals(");
+        views && !has(":message(") && self.texts.iter().all(|(_, text)| asks_for_none(text))
+    }
+}
+
+/// Functions that see what comes or answers: ours, and those of the paper.
+pub(super) const ENTRIES: [&str; 4] =
+    ["on_message", "on_response", "envoy_on_request", "envoy_on_response"];
+
+/// Whether no entry point of a text calls a function that is about the record that came.
+fn asks_for_none(text: &str) -> bool {
+    let asks = |root: &str| {
+        let functions = ["header", "drop", "redirect", "transform"];
+        functions.iter().any(|function| text.contains(&format!("{root}:{function}(")))
+    };
+    let entries = ENTRIES.iter().flat_map(|entry| text.split(entry).skip(1));
+    entries.map(|rest| rest.trim_start().strip_prefix('(')).all(|rest| {
+        let name = rest.and_then(|rest| rest.split([')', ',', ':']).next()).map(str::trim);
+        name.is_some_and(|name| !name.is_empty() && !asks(name))
+    })
 }
 
 /// Whether a text names a function that changes a payload, or a header other than the path.

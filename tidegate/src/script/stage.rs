@@ -3,35 +3,29 @@
 //! The node moves in here for the length of a call (`Seat`), because what scripts call lives as long as
 //! their machine and cannot borrow it.
 
+mod decisions;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
-use mlua::{AnyUserData, Function, Lua};
+use mlua::{Function, Lua};
 use tidegate_node::adapt::{QueueFacts, Verdicts};
-use tidegate_node::io::{Content, Otherwise, OutputId, QueueId};
+use tidegate_node::io::{Content, Otherwise, QueueId};
 use tidegate_node::node::Node;
 use tidegate_node::rules::ScriptId;
-use tidegate_schedule::queue::Queues;
 use tidegate_types::record::{DeliveryId, Record};
 use tidegate_types::units::Time;
 
 use super::Side;
+use super::cursors::Cursors;
 pub(super) use super::effects::{Effects, Timer, Watched};
+use super::fields::{Fields, Scalar};
+use super::handles::Handles;
 use super::seat::{Moment, Seat};
 use super::spec::ScriptSpec;
 use super::verdict::Verdict;
 use crate::link::Links;
-
-/// Handles of records that a machine keeps, so that a record has the same one in every call.
-const HANDLES_MAX: usize = 4096;
-/// Lines and notices of one call.
-const SAYINGS_MAX: usize = 16;
-/// Longest line or notice.
-const SAYING_MAX: usize = 1024;
-/// Timers of one script.
-const TIMERS_MAX: usize = 16;
 
 /// Why a function that a script called could not do it.
 pub(super) type Told<T> = Result<T, mlua::Error>;
@@ -49,8 +43,10 @@ pub(super) struct Stage {
     /// What the node's links look like.
     pub(super) links: Links,
     moment: Moment,
-    /// The record that came; none for a timer.
-    current: Option<(QueueId, DeliveryId)>,
+    /// What the call is for: the records that came; none for a timer.
+    arrivals: Vec<(QueueId, DeliveryId)>,
+    /// Whether a call has asked for the one record that came.
+    pub(super) has_asked: bool,
     /// Whose queues it goes through; those of both sides where it is a timer.
     side: Option<Side>,
     verdicts: Verdicts,
@@ -63,7 +59,11 @@ pub(super) struct Stage {
     queues: Vec<QueueId>,
     /// As of which change of the node's queues, if of any.
     queues_at: Option<u64>,
-    handles: BTreeMap<DeliveryId, (QueueId, AnyUserData)>,
+    /// The record that was looked at last in this turn: it waits.
+    latest: Option<(QueueId, DeliveryId, Arc<Record>)>,
+    cursors: Cursors,
+    fields: Fields,
+    pub(super) handles: Handles,
     pub(super) is_loading: bool,
     pub(super) timers: Vec<Timer>,
     pub(super) watches: Vec<(Watched, Function)>,
@@ -78,7 +78,8 @@ impl Stage {
             node: None,
             links: Links::default(),
             moment: Moment { now: Time::ZERO, unix_ns: 0 },
-            current: None,
+            arrivals: Vec::new(),
+            has_asked: false,
             side: None,
             verdicts: Verdicts::new(otherwise),
             otherwise,
@@ -87,38 +88,46 @@ impl Stage {
             facts: Vec::new(),
             queues: Vec::new(),
             queues_at: None,
-            handles: BTreeMap::new(),
+            latest: None,
+            cursors: Cursors::default(),
+            fields: Fields::default(),
+            handles: Handles::default(),
             is_loading: true,
             timers: Vec::new(),
             watches: Vec::new(),
         }
     }
 
-    /// A call begins.
-    pub(super) fn enter(
-        &mut self,
-        seat: &mut Seat,
-        moment: Moment,
-        current: Option<(QueueId, DeliveryId)>,
-        side: Option<Side>,
-    ) {
-        self.node = seat.0.take();
-        self.moment = moment;
-        self.current = current;
-        self.side = side;
-        if self.handles.len() > HANDLES_MAX {
-            self.handles.clear();
-        }
+    /// A call begins, for these records.
+    pub(super) fn begin(&mut self, arrivals: Vec<(QueueId, DeliveryId)>, side: Option<Side>) {
+        (self.arrivals, self.side, self.has_asked) = (arrivals, side, false);
     }
 
-    /// A call has ended.
-    pub(super) fn leave(&mut self, seat: &mut Seat) -> (Verdicts, Effects) {
+    /// A turn of it begins.
+    pub(super) fn enter(&mut self, seat: &mut Seat, moment: Moment) {
+        self.node = seat.0.take();
+        self.moment = moment;
+    }
+
+    /// A turn has ended, and the call with it or not. What was decided is given now, or with a later turn.
+    pub(super) fn leave(&mut self, seat: &mut Seat, is_suspended: bool, keeps: bool) -> Left {
+        if is_suspended {
+            let (node, verdicts) = (self.node.as_deref(), &self.verdicts);
+            self.cursors.end_turn(|queue, id| {
+                node.and_then(|node| next_of(node, verdicts, queue, Some(id)))
+            });
+        } else {
+            self.cursors.clear();
+        }
         seat.0 = self.node.take();
-        self.current = None;
-        self.changed.clear();
         self.facts.clear();
+        self.latest = None;
+        if keeps {
+            return Left::default();
+        }
+        self.changed.clear();
         let verdicts = std::mem::replace(&mut self.verdicts, Verdicts::new(self.otherwise));
-        (verdicts, std::mem::take(&mut self.effects))
+        Left { verdicts, effects: std::mem::take(&mut self.effects) }
     }
 
     /// Its script has another place from now on, and rules may have changed.
@@ -138,12 +147,26 @@ impl Stage {
         }
     }
 
-    /// The record that came.
-    pub(super) fn current(&self) -> Told<(QueueId, DeliveryId)> {
-        match self.current {
-            Some(current) => Ok(current),
+    /// The record that came: the first one, where a call is for more.
+    pub(super) fn current(&mut self) -> Told<(QueueId, DeliveryId)> {
+        self.has_asked = true;
+        match self.arrivals.first() {
+            Some(current) => Ok(*current),
             None => wrong("no message came: a timer goes through h:Queues()"),
         }
+    }
+
+    /// The first record at a place or behind it among those that came, with its place; without what is given up.
+    pub(super) fn arrival_from(&self, place: usize) -> Told<Option<(usize, QueueId, DeliveryId)>> {
+        let node = self.node()?;
+        let waits = |(queue, id): &(QueueId, DeliveryId)| {
+            self.verdicts.is_waiting(node.waiting_queues(), *queue, *id)
+        };
+        let rest = self.arrivals.iter().enumerate().skip(place);
+        Ok(rest
+            .filter(|(_, arrival)| waits(arrival))
+            .map(|(at, (queue, id))| (at, *queue, *id))
+            .next())
     }
 
     /// The queue behind `before`, or the first one.
@@ -167,18 +190,24 @@ impl Stage {
 
     /// The record that waits behind `before`, or the first one, without those that are given up.
     pub(super) fn message_after(
-        &self,
+        &mut self,
         queue: QueueId,
-        mut before: Option<DeliveryId>,
+        before: Option<DeliveryId>,
     ) -> Told<Option<DeliveryId>> {
+        let stood = before.and_then(|before| self.cursors.resume(queue, before));
         let node = self.node()?;
-        loop {
-            let Some(next) = node.waiting_after(queue, before) else { return Ok(None) };
-            if !self.verdicts.is_gone(next) {
-                return Ok(Some(next));
-            }
-            before = Some(next);
+        let is_there = |id: DeliveryId| node.is_waiting(queue, id) && !self.verdicts.is_gone(id);
+        let next = match stood {
+            // What stood behind it has left as well: so has all before it, unless it was moved.
+            Some(Some(next)) if !is_there(next) => next_of(node, &self.verdicts, queue, None),
+            Some(Some(next)) => Some(next),
+            Some(None) | None => next_of(node, &self.verdicts, queue, before),
+        };
+        if let Some(next) = next {
+            self.latest = node.record(next).map(|record| (queue, next, record.clone()));
+            self.cursors.step(queue, before, next);
         }
+        Ok(next)
     }
 
     /// What is known of a queue, as when it was first asked in this call; `None` for one that is gone.
@@ -197,6 +226,13 @@ impl Stage {
         Ok(facts)
     }
 
+    /// Records in all queues of the script.
+    pub(super) fn waiting(&self) -> u64 {
+        let Some(node) = &self.node else { return 0 };
+        let records = |queue: QueueId| node.waiting_queues().backlog_of(queue.into()).records();
+        queues_of(node, self.id).into_iter().map(records).sum()
+    }
+
     /// Records of a queue, as decided so far.
     pub(super) fn length(&self, queue: QueueId) -> Told<u64> {
         Ok(self.verdicts.length(self.node()?.waiting_queues(), queue))
@@ -205,6 +241,11 @@ impl Stage {
     /// A record that waited when the call began; `None` for another one. Fig. 9 looks at records that it has
     /// just dropped.
     pub(super) fn record(&self, queue: QueueId, id: DeliveryId) -> Told<Option<&Record>> {
+        if let Some((of, latest, record)) = &self.latest
+            && (*of, *latest) == (queue, id)
+        {
+            return Ok(Some(record));
+        }
         let node = self.node()?;
         let is_there = node.is_waiting(queue, id);
         Ok(if is_there { node.record(id).map(|record| &**record) } else { None })
@@ -223,144 +264,39 @@ impl Stage {
         Ok(self.record(queue, id)?.map(|record| record.payload.clone()))
     }
 
-    /// Counts a verdict, and gives what it is about.
-    fn decide(&mut self, verdict: Verdict) -> Told<(&mut Verdicts, &Queues)> {
-        self.node()?;
-        self.effects.verdicts[verdict as usize] += 1;
-        let node = self.node.as_deref().expect("looked at above");
-        Ok((&mut self.verdicts, node.waiting_queues()))
-    }
-
-    fn waits(&self, queue: QueueId, id: DeliveryId) -> Told<bool> {
-        Ok(self.verdicts.is_waiting(self.node()?.waiting_queues(), queue, id))
-    }
-
-    pub(super) fn drop(&mut self, queue: QueueId, id: DeliveryId) -> Told<u64> {
-        if !self.waits(queue, id)? {
-            return self.length(queue);
-        }
-        let (verdicts, queues) = self.decide(Verdict::Drop)?;
-        Ok(verdicts.drop(queues, queue, id))
-    }
-
-    pub(super) fn insert(
-        &mut self,
-        queue: QueueId,
-        after: DeliveryId,
-        content: Content,
-    ) -> Told<u64> {
-        if !self.waits(queue, after)? {
-            return self.length(queue);
-        }
-        let (verdicts, queues) = self.decide(Verdict::Insert)?;
-        Ok(verdicts.insert(queues, queue, after, content))
-    }
-
-    pub(super) fn redirect(&mut self, queue: QueueId, id: DeliveryId, to: &str) -> Told<()> {
-        let outputs = &self.node()?.options().outputs;
-        let Some(place) = outputs.iter().position(|output| &*output.name == to) else {
-            let names: Vec<&str> = outputs.iter().map(|output| &*output.name).collect();
-            return wrong(format!("no output {to:?}: there are {}", names.join(", ")));
-        };
-        if self.waits(queue, id)? {
-            let (verdicts, queues) = self.decide(Verdict::Redirect)?;
-            verdicts.redirect(queues, queue, id, OutputId(place as u16));
-        }
-        Ok(())
-    }
-
-    pub(super) fn transform(&mut self, queue: QueueId, id: DeliveryId, name: &str) -> Told<()> {
-        let Some(endpoint) = self.spec.transform.iter().position(|(known, _)| known == name) else {
-            let names: Vec<&str> = self.spec.transform.iter().map(|(name, _)| &**name).collect();
-            let known = if names.is_empty() { "none".into() } else { names.join(", ") };
-            return wrong(format!("no transform {name:?}: the configuration has {known}"));
-        };
-        if self.waits(queue, id)? {
-            let endpoint = endpoint_number(self.id, endpoint);
-            let ordered = self.spec.ordered;
-            let (verdicts, queues) = self.decide(Verdict::Transform)?;
-            verdicts.transform(queues, queue, id, endpoint, ordered);
-        }
-        Ok(())
-    }
-
-    pub(super) fn move_to(&mut self, queue: QueueId, id: DeliveryId, is_front: bool) -> Told<()> {
-        if self.waits(queue, id)? {
-            let (verdicts, queues) = self.decide(Verdict::Move)?;
-            match is_front {
-                true => verdicts.move_to_front(queues, queue, id),
-                false => verdicts.move_to_back(queues, queue, id),
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn replace(&mut self, queue: QueueId, id: DeliveryId, content: Content) -> Told<()> {
-        if !self.waits(queue, id)? {
-            return Ok(());
-        }
-        let known = self.changed.entry(id).or_default();
-        known.key = content.key.clone().or(known.key.take());
-        known.properties = content.properties.clone().or(known.properties.take());
-        known.payload = content.payload.clone().or(known.payload.take());
-        let (verdicts, queues) = self.decide(Verdict::Replace)?;
-        verdicts.replace(queues, queue, id, content);
-        Ok(())
-    }
-
-    /// Tells the endpoints that the configuration names.
-    pub(super) fn notify(&mut self, text: String) -> Told<()> {
-        if self.effects.notices.len() < SAYINGS_MAX {
-            self.effects.verdicts[Verdict::Notify as usize] += 1;
-            self.effects.notices.push(cut(text));
-        }
-        Ok(())
-    }
-
-    /// A line for the log.
-    pub(super) fn log(&mut self, text: String) {
-        if self.effects.lines.len() < SAYINGS_MAX {
-            self.effects.lines.push(cut(text));
-        }
-    }
-
-    pub(super) fn every(&mut self, period: Duration, function: Function) -> Told<()> {
-        self.may_register(self.timers.len() + self.watches.len())?;
-        self.timers.push(Timer { period, function, next: Time::ZERO });
-        Ok(())
-    }
-
-    pub(super) fn watch(&mut self, what: Watched, function: Function) -> Told<()> {
-        self.may_register(self.timers.len() + self.watches.len())?;
-        self.watches.push((what, function));
-        Ok(())
-    }
-
-    fn may_register(&self, count: usize) -> Told<()> {
-        if !self.is_loading {
-            return wrong("h:every and h:onChange belong in on_load: here they would pile up");
-        }
-        match count {
-            TIMERS_MAX.. => wrong(format!("more than {TIMERS_MAX} timers")),
-            _ => Ok(()),
-        }
-    }
-
-    /// The handle of a record that the script has, or a new one.
-    pub(super) fn handle(
+    /// A value of a payload that is JSON: the text of it, or a number, as `take` likes it.
+    pub(super) fn field<T>(
         &mut self,
         queue: QueueId,
         id: DeliveryId,
-        make: impl FnOnce() -> Told<AnyUserData>,
-    ) -> Told<AnyUserData> {
-        match self.handles.get(&id) {
-            Some((of, handle)) if *of == queue => Ok(handle.clone()),
-            _ => {
-                let handle = make()?;
-                self.handles.insert(id, (queue, handle.clone()));
-                Ok(handle)
-            }
+        path: &str,
+        take: impl FnOnce(&Scalar, &Bytes) -> T,
+    ) -> Told<Option<T>> {
+        let Some(payload) = self.payload(queue, id)? else { return Ok(None) };
+        Ok(self.fields.get(id, &payload, path, |scalar| take(scalar, &payload)))
+    }
+}
+
+/// What a turn leaves behind.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    pub(super) verdicts: Verdicts,
+    pub(super) effects: Effects,
+}
+
+/// The record that waits behind another one, or the first one, without those that are given up.
+fn next_of(
+    node: &Node,
+    verdicts: &Verdicts,
+    queue: QueueId,
+    mut before: Option<DeliveryId>,
+) -> Option<DeliveryId> {
+    loop {
+        let next = node.waiting_after(queue, before)?;
+        if !verdicts.is_gone(next) {
+            return Some(next);
         }
+        before = Some(next);
     }
 }
 
@@ -385,13 +321,4 @@ pub(super) fn on_stage<T>(lua: &Lua, act: impl FnOnce(&mut Stage) -> Told<T>) ->
 /// How the node calls an endpoint: by script, and its place among the script's.
 pub(super) fn endpoint_number(script: ScriptId, place: usize) -> u16 {
     script.0 << 8 | place as u16
-}
-
-fn cut(mut text: String) -> String {
-    let mut end = SAYING_MAX.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.truncate(end);
-    text
 }

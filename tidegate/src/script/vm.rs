@@ -1,16 +1,22 @@
 //! The machine that a script runs in: Luau, sealed, with a bound on the time of every call and on memory.
 //!
-//! Luau looks at the clock at every turn of a loop, every call of a function and every step of a pattern;
-//! once the time is over each such look fails, so that no `pcall` can hold on. What the standard library
-//! does between two looks is bounded by `lua/prelude.luau`. Measured: docs/decisions/0039-luau.md.
+//! Luau looks at the clock at every turn of a loop, every call of a function and every step of a pattern. Once
+//! the time is over a call that may be suspended is, and goes on at its next turn; where it cannot be, in a
+//! function of the library that calls back, each such look fails, so that no `pcall` can hold on. What the
+//! standard library does between two looks is bounded by `lua/prelude.luau`. Measured:
+//! docs/decisions/0039-luau.md, 0135-scripts-in-turns.md.
+
+mod deadline;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mlua::chunk::{ChunkMode, Compiler};
-use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, LuaOptions, StdLib, VmState};
-use rustix::time::{ClockId, clock_gettime};
+use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, LuaOptions, StdLib, Thread};
+
+use self::deadline::Deadline;
+pub(crate) use self::deadline::thread_time;
+pub use self::deadline::{Clock, LOOK};
 
 /// Longest text of a script.
 pub const SOURCE_MAX: usize = 256 * 1024;
@@ -20,16 +26,18 @@ const MESSAGE_MAX: usize = 400;
 /// Bounds of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Time of one call, on a processor.
+    /// Time of one turn, on a processor.
     pub time: Duration,
     /// Bytes of everything that the script holds.
     pub memory: usize,
+    /// What time is measured by.
+    pub clock: Clock,
 }
 
 impl Default for Limits {
     /// A millisecond, 8 MiB.
     fn default() -> Self {
-        Limits { time: Duration::from_millis(1), memory: 8 << 20 }
+        Limits { time: Duration::from_millis(1), memory: 8 << 20, clock: Clock::Processor }
     }
 }
 
@@ -47,67 +55,14 @@ pub enum Failure {
     Wrong(String),
 }
 
-/// When the call that runs must have ended: by the time that its thread was on a processor. A machine that
-/// stands still for a moment must not end a script that does nothing wrong (docs/decisions/0053).
-#[derive(Debug)]
-struct Deadline {
-    origin: Instant,
-    /// When to look again, nanoseconds after the origin; 0 while nothing runs. Looking at the thread's time
-    /// asks the kernel, looking at this does not; the thread's time never runs faster.
-    look_at: AtomicU64,
-    /// Of the thread's time, in nanoseconds: when the call must have ended.
-    end: AtomicU64,
-}
-
-impl Deadline {
-    fn new() -> Deadline {
-        Deadline { origin: Instant::now(), look_at: AtomicU64::new(0), end: AtomicU64::new(0) }
-    }
-
-    fn now(&self) -> u64 {
-        u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    fn set(&self, limit: Duration) {
-        let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        self.end.store(thread_time().saturating_add(limit), Ordering::Relaxed);
-        self.look_at.store(self.now().saturating_add(limit).max(1), Ordering::Relaxed);
-    }
-
-    fn is_over(&self) -> bool {
-        let look_at = self.look_at.load(Ordering::Relaxed);
-        if look_at == 0 {
-            return false;
-        }
-        let now = self.now();
-        if now < look_at {
-            return false;
-        }
-        let left = self.end.load(Ordering::Relaxed).saturating_sub(thread_time());
-        if left > 0 {
-            self.look_at.store(now.saturating_add(left), Ordering::Relaxed);
-        }
-        left == 0
-    }
-
-    fn clear(&self) {
-        self.look_at.store(0, Ordering::Relaxed);
-    }
-}
-
-/// Nanoseconds that this thread has been on a processor.
-pub(crate) fn thread_time() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    let nanos = u64::try_from(time.tv_nsec).unwrap_or_default();
-    u64::try_from(time.tv_sec).unwrap_or_default().saturating_mul(1_000_000_000) + nanos
-}
-
 /// A machine.
 #[derive(Debug)]
 pub struct Vm {
     lua: Lua,
     deadline: Arc<Deadline>,
     limits: Limits,
+    /// What a call's part of the machine holds when the call has failed or was given up.
+    nothing: Function,
 }
 
 impl Vm {
@@ -128,14 +83,12 @@ impl Vm {
         lua.load(include_str!("../../lua/prelude.luau")).set_name("=prelude").exec()?;
         open(&lua)?;
         lua.sandbox(true)?;
-        let deadline = Arc::new(Deadline::new());
+        let deadline = Arc::new(Deadline::new(limits.clock));
         let watched = deadline.clone();
-        lua.set_interrupt(move |_| match watched.is_over() {
-            true => Err(mlua::Error::runtime("the time of this call is over")),
-            false => Ok(VmState::Continue),
-        });
+        lua.set_interrupt(move |_| watched.look());
         lua.set_memory_limit(limits.memory.max(lua.used_memory()))?;
-        Ok(Vm { lua, deadline, limits })
+        let nothing = lua.create_function(|_, ()| Ok(()))?;
+        Ok(Vm { lua, deadline, limits, nothing })
     }
 
     /// The machine's inside.
@@ -180,20 +133,71 @@ impl Vm {
         arguments: impl IntoLuaMulti,
         time: Duration,
     ) -> Result<R, Failure> {
-        self.deadline.set(time);
+        self.deadline.set(time, false);
         let result = function.call::<R>(arguments);
         let is_over = self.deadline.is_over();
         self.deadline.clear();
         let result = result.map_err(|error| self.failure(&error, is_over));
-        if matches!(result, Err(Failure::Memory(_))) {
-            // Or the next call would find no memory either. Failures of this are the next call's.
-            let _ = self.lua.gc_collect();
-        }
+        self.tidy(&result);
         match result {
             // A script may have swallowed the failure of what it called, and ended all the same.
             Ok(_) if is_over => Err(Failure::Time(time)),
             Err(Failure::Time(_)) => Err(Failure::Time(time)),
             other => other,
+        }
+    }
+
+    /// A call that takes turns: nothing of it has run yet. `used` is one that has ended.
+    pub(super) fn prepare(
+        &self,
+        function: &Function,
+        used: Option<Thread>,
+    ) -> Result<Thread, Failure> {
+        let again = |thread: Thread| thread.reset(function.clone()).map(|()| thread);
+        let thread = match used.map(again) {
+            Some(Ok(thread)) => Ok(thread),
+            _ => self.lua.create_thread(function.clone()),
+        };
+        thread.map_err(|error| self.failure(&error, false))
+    }
+
+    /// One turn of a call, and what it took: whether the call has ended with it. The arguments are those of its
+    /// first turn; later ones need none.
+    pub(super) fn turn(
+        &self,
+        thread: &Thread,
+        arguments: impl IntoLuaMulti,
+    ) -> (Result<bool, Failure>, Duration) {
+        self.deadline.set(self.limits.time, true);
+        let result = thread.resume::<()>(arguments);
+        let is_cut_off = self.deadline.is_cut_off();
+        let took = self.deadline.took();
+        self.deadline.clear();
+        let result = match result {
+            // A script may have swallowed the failure of what it called, and ended all the same.
+            Ok(()) if is_cut_off => Err(Failure::Time(self.limits.time)),
+            Ok(()) => Ok(thread.is_finished()),
+            Err(error) => Err(self.failure(&error, is_cut_off)),
+        };
+        if result.is_err() {
+            self.give_up(thread);
+        }
+        self.tidy(&result);
+        (result, took)
+    }
+
+    /// Nothing of a call is left. One that found no memory may have left its stack half grown, which no collection
+    /// of garbage may meet.
+    pub(super) fn give_up(&self, thread: &Thread) {
+        // It fails only for a thread that runs.
+        let _ = thread.reset(self.nothing.clone());
+    }
+
+    /// A call that found no memory leaves some for the next one.
+    fn tidy<T>(&self, result: &Result<T, Failure>) {
+        if matches!(result, Err(Failure::Memory(_))) {
+            // Failures of this are the next call's.
+            let _ = self.lua.gc_collect();
         }
     }
 

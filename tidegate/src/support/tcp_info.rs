@@ -6,6 +6,9 @@ use std::mem::{offset_of, size_of};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use tidegate_node::io::TcpState;
+use tidegate_types::units::Size;
+
 /// Byte-level state of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
@@ -21,6 +24,28 @@ pub struct TcpInfo {
     pub min_rtt: Duration,
     /// Bytes/s of the newest measured flight; 0 before Linux 4.9.
     pub delivery_rate: u64,
+    /// Bytes that its congestion window has room for.
+    pub window: u64,
+    /// Bytes on the wire without an answer, in whole segments.
+    pub unacked: u64,
+    /// The mean deviation of the round trip.
+    pub rttvar: Duration,
+    /// Segments that were sent again.
+    pub retransmits: u64,
+}
+
+impl From<&TcpInfo> for TcpState {
+    fn from(info: &TcpInfo) -> Self {
+        TcpState {
+            window: Size(info.window),
+            unacked: Size(info.unacked),
+            srtt: info.srtt,
+            rttvar: info.rttvar,
+            min_rtt: info.min_rtt,
+            retransmits: info.retransmits,
+            delivery_rate: info.delivery_rate,
+        }
+    }
 }
 
 /// Head of the kernel's `struct tcp_info`: its layout only ever grows at the end.
@@ -29,10 +54,10 @@ pub struct TcpInfo {
 struct Raw {
     /// `tcpi_state` to the delivery-rate flag.
     bytes: [u8; 8],
-    /// `tcpi_rto` to `tcpi_rcv_ssthresh`.
+    /// `tcpi_rto` to `tcpi_rcv_ssthresh`: the third is `tcpi_snd_mss`, the fifth `tcpi_unacked`.
     words: [u32; 15],
     srtt_us: u32,
-    /// `tcpi_rttvar` to `tcpi_total_retrans`.
+    /// `tcpi_rttvar` to `tcpi_total_retrans`: the third is `tcpi_snd_cwnd`.
     more_words: [u32; 8],
     pacing_rate: u64,
     max_pacing_rate: u64,
@@ -79,6 +104,7 @@ pub fn read(socket: &impl AsRawFd) -> io::Result<TcpInfo> {
     if (length as usize) < offset_of!(Raw, min_rtt_us) {
         return Err(io::Error::new(io::ErrorKind::Unsupported, TOO_OLD));
     }
+    let mss = u64::from(raw.words[2]);
     Ok(TcpInfo {
         acked: raw.bytes_acked,
         unsent: raw.notsent_bytes.into(),
@@ -86,6 +112,10 @@ pub fn read(socket: &impl AsRawFd) -> io::Result<TcpInfo> {
         srtt: Duration::from_micros(raw.srtt_us.into()),
         min_rtt: Duration::from_micros(raw.min_rtt_us.into()),
         delivery_rate: raw.delivery_rate,
+        window: u64::from(raw.more_words[2]) * mss,
+        unacked: u64::from(raw.words[4]) * mss,
+        rttvar: Duration::from_micros(raw.more_words[0].into()),
+        retransmits: raw.more_words[7].into(),
     })
 }
 
@@ -111,9 +141,13 @@ mod tests {
         far.read_exact(&mut [0; 1000]).unwrap();
         let after = read(&near).unwrap();
         assert_eq!((after.acked - start.acked, after.unsent), (1000, 0));
+        // A fresh window is ten segments (RFC 6928); of loopback they are 64 KiB.
+        assert!((14_000..2_000_000).contains(&start.window), "{}", start.window);
+        assert!(after.rttvar < Duration::from_millis(500) && after.retransmits == 0);
         near.set_nonblocking(true).unwrap();
         while near.write(&[7; 65536]).is_ok() {}
-        assert!(read(&near).unwrap().unsent > 0, "the far end does not read");
+        let full = read(&near).unwrap();
+        assert!(full.unsent > 0 && full.unacked <= full.window, "the far end does not read");
     }
 
     #[test]

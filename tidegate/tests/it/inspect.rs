@@ -72,7 +72,7 @@ fn fate(first: u64, last: u64, bits: u32, fate: Fate) -> Entry {
     let wall = Some(WallTime { unix_ns, uncertainty: Duration::from_secs(1) });
     Entry::Fates(FateEntry {
         wall,
-        runs: vec![FateRun { stream: StreamId(12), run, fate, by: None }],
+        runs: vec![FateRun { stream: StreamId(12), run, fate, by: None, deeds: Vec::new() }],
     })
 }
 

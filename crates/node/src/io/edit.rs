@@ -36,6 +36,12 @@ pub enum Edit {
     Guard(DeliveryId, Otherwise),
     /// Its script has failed on it: do this.
     Fail(DeliveryId, Otherwise),
+    /// Its script looks at it later: it does not go before.
+    Wait(DeliveryId),
+    /// Its script has looked at it, wherever it waits by now: it may go.
+    Ready(DeliveryId),
+    /// Its script has changed meanwhile: the one that it has now is to look at it.
+    Show(DeliveryId),
     /// Have an endpoint transform its payload.
     Transform {
         /// Which record.
@@ -58,6 +64,9 @@ impl Edit {
             | Edit::Replace(id, _)
             | Edit::Guard(id, _)
             | Edit::Fail(id, _)
+            | Edit::Wait(id)
+            | Edit::Ready(id)
+            | Edit::Show(id)
             | Edit::Insert(id, _)
             | Edit::Transform { id, .. } => *id,
         }

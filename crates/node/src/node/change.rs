@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tidegate_log::Lever;
 use tidegate_schedule::queue::{Delivery, DeliveryKey, MoveTarget, QueueSpec};
 use tidegate_types::record::{DropReason, Fate, Offered, Record, SourceId, WorkId};
 use tidegate_types::units::Size;
@@ -28,10 +29,43 @@ impl Node {
     pub(super) fn edit(&mut self, queue: QueueId, operations: Vec<Edit>) {
         for operation in operations {
             let id = operation.delivery();
-            if self.base.holdings.queues().is_waiting_in(queue.into(), id.into()) {
+            let queues = self.base.holdings.queues();
+            // New rules may have moved it since its script was to look at it.
+            let is_there = match operation {
+                Edit::Ready(_) | Edit::Show(_) => self.base.holdings.is_waiting(id.into()),
+                _ => queues.is_waiting_in(queue.into(), id.into()),
+            };
+            if is_there {
+                self.note_edit(id.into(), &operation);
                 self.edit_one(id.into(), operation);
             }
         }
+    }
+
+    /// What a script, or the console, does to a logged record is told with its fate.
+    fn note_edit(&mut self, key: DeliveryKey, operation: &Edit) {
+        let output = |to: &OutputId| {
+            let output = self.base.options.outputs.get(usize::from(to.0));
+            output.map_or_else(String::new, |output| output.name.to_string())
+        };
+        let what = match operation {
+            Edit::Drop(_) => "drop".to_owned(),
+            Edit::MoveFront(_) => "moveToFront".to_owned(),
+            Edit::MoveBack(_) => "moveToBack".to_owned(),
+            Edit::Redirect(_, Destination::Output(to)) => format!("redirect to {}", output(to)),
+            Edit::Replace(..) => "replace".to_owned(),
+            Edit::Insert(..) => "insert".to_owned(),
+            Edit::Transform { .. } => "transform".to_owned(),
+            Edit::Fail(_, Otherwise::Pass) | Edit::Redirect(..) => return,
+            Edit::Fail(..) => "failed".to_owned(),
+            Edit::Guard(..) | Edit::Wait(_) | Edit::Ready(_) | Edit::Show(_) => return,
+        };
+        let Some(delivery) = self.base.holdings.delivery(key) else { return };
+        let rule = self.base.options.rules.get(delivery.spec.rule);
+        let script = rule.script_name.clone();
+        self.deeds.note(&self.base, key, Lever::Script, false, || {
+            script.map_or_else(|| what.clone(), |script| format!("{script}: {what}")).into()
+        });
     }
 
     fn edit_one(&mut self, key: DeliveryKey, operation: Edit) {
@@ -51,6 +85,12 @@ impl Node {
             Edit::Guard(_, otherwise) => self.preparation.guard(key, otherwise),
             Edit::Fail(_, otherwise) => self.fail(key, otherwise),
             Edit::Insert(_, content) => self.insert_after(key, content),
+            Edit::Wait(_) => self.preparation.defer(&mut self.base.holdings, key),
+            Edit::Ready(_) => self.preparation.ready(&mut self.base.holdings, key),
+            Edit::Show(_) => {
+                self.preparation.defer(&mut self.base.holdings, key);
+                self.preparation.show(key);
+            }
             Edit::Transform { endpoint, ordered, .. } => {
                 let holdings = &mut self.base.holdings;
                 match self.preparation.transform(holdings, key, endpoint, ordered) {

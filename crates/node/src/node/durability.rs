@@ -29,7 +29,7 @@ mod write;
 use std::sync::Arc;
 
 use tidegate_log::{
-    Chunk, Destinations, Recovery, Run, SegmentId, SessionPosition, StreamName, WallTime,
+    Chunk, Deed, Destinations, Recovery, Run, SegmentId, SessionPosition, StreamName, WallTime,
 };
 use tidegate_types::class::ClassId;
 use tidegate_types::record::{DropReason, Fate, Origin, StreamId};
@@ -53,6 +53,22 @@ pub(super) struct Durability {
     sessions: PublisherSessions,
     /// In the names of records that the log knows.
     origin: Arc<Origin>,
+}
+
+/// How a delivery ended.
+#[derive(Clone, Debug)]
+pub(super) struct Ending {
+    pub(super) fate: Fate,
+    /// The neighbour that carried it, if one did.
+    pub(super) by: Option<Arc<str>>,
+    /// What acted on it before.
+    pub(super) deeds: Vec<Deed>,
+}
+
+impl Ending {
+    fn dropped(reason: DropReason) -> Ending {
+        Ending { fate: Fate::Dropped(reason), by: None, deeds: Vec::new() }
+    }
 }
 
 /// Stored records of one chunk.
@@ -136,16 +152,10 @@ impl Durability {
     }
 
     /// A delivery of a logged record ended, perhaps by a neighbour: the log must know.
-    pub(super) fn note_fate(
-        &mut self,
-        now: Time,
-        leg: &EndedLeg,
-        fate: Fate,
-        by: Option<Arc<str>>,
-    ) {
+    pub(super) fn note_fate(&mut self, now: Time, leg: &EndedLeg, ending: Ending) {
         let EndedLeg { logged, destinations, is_last } = *leg;
         let run = Run { first: logged.seq, last: logged.seq, destinations };
-        self.store.note_fate(now, logged.stream, run, (fate, by));
+        self.store.note_fate(now, logged.stream, run, ending);
         if is_last {
             self.store.settle(logged.segment, logged.stream, 1);
         }
@@ -153,13 +163,13 @@ impl Durability {
 
     /// Stored records were dropped.
     pub(super) fn note_stored_fate(&mut self, now: Time, gone: &StoredRun, reason: DropReason) {
-        self.store.note_fate(now, gone.id, gone.run, (Fate::Dropped(reason), None));
+        self.store.note_fate(now, gone.id, gone.run, Ending::dropped(reason));
         self.store.settle(gone.segment, gone.id, gone.run.records());
     }
 
     /// Some destinations of a record that was read back are no more.
     pub(super) fn note_unroutable(&mut self, now: Time, id: StreamId, run: Run) {
-        self.store.note_fate(now, id, run, (Fate::Dropped(DropReason::Unroutable), None));
+        self.store.note_fate(now, id, run, Ending::dropped(DropReason::Unroutable));
     }
 
     /// A record that memory leaves to the log. Answers with the stream that it counts for.

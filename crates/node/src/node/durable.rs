@@ -112,7 +112,9 @@ impl Node {
             owed.after_log = false;
         }
         for key in self.base.holdings.legs_of(record) {
-            self.base.holdings.make_ready(key);
+            if !self.preparation.is_deferred(key) {
+                self.base.holdings.make_ready(key);
+            }
         }
     }
 

@@ -1,11 +1,15 @@
 //! The end of deliveries: what the far end answers, what expires and what is given up. Each gets its fate
 //! once, and what nothing needs any more is freed.
 
+use std::sync::Arc;
+
+use tidegate_log::Lever;
 use tidegate_schedule::queue::{Delivery, DeliveryKey, DeliveryState};
 use tidegate_types::limits::RELAY_ANSWER_MAX;
 use tidegate_types::record::{DeliveryId, DropReason, Fate};
 use tidegate_types::units::Size;
 
+use super::durability::Ending;
 use super::holdings::Held;
 use super::{Node, ahead};
 use crate::io::{Destination, Event, Output, PathId, PathState, Refusal};
@@ -22,6 +26,13 @@ impl Node {
                 self.base.holdings.handed(self.base.now, key, number);
                 self.finish(key, Fate::Confirmed);
             }
+        }
+    }
+
+    /// By which paths of a link these records went.
+    pub(super) fn carried(&mut self, ids: &[DeliveryId], by: &Arc<str>) {
+        for &id in ids {
+            self.deeds.note(&self.base, id.into(), Lever::Path, true, || by.clone());
         }
     }
 
@@ -145,7 +156,8 @@ impl Node {
         if let Some(leg) = &ended.leg {
             let by = self.egress.carrier(ended.delivery.spec.output);
             let by = by.filter(|_| fate == Fate::Confirmed);
-            self.durability.note_fate(self.base.now, leg, fate, by);
+            let deeds = self.deeds.take(key);
+            self.durability.note_fate(self.base.now, leg, Ending { fate, by, deeds });
         }
         if fate == Fate::Confirmed {
             self.preparation.note_latency(self.base.now, &self.base.options, &ended.delivery);

@@ -13,6 +13,7 @@ mod ahead;
 mod arrive;
 mod base;
 mod change;
+mod deeds;
 mod durability;
 mod durable;
 mod egress;
@@ -35,6 +36,7 @@ use tidegate_types::units::Time;
 
 use self::admission::{Admission, Space};
 use self::base::Base;
+use self::deeds::Deeds;
 use self::durability::Durability;
 use self::egress::Egress;
 use self::preparation::Preparation;
@@ -51,6 +53,7 @@ pub struct Node {
     admission: Admission,
     durability: Durability,
     preparation: Preparation,
+    deeds: Deeds,
     egress: Egress,
     lending: Lending,
     is_stopping: bool,
@@ -86,6 +89,7 @@ impl Node {
             admission: Admission::new(&options),
             durability,
             preparation: Preparation::default(),
+            deeds: Deeds::default(),
             egress: Egress::new(&options),
             lending: Lending::default(),
             is_stopping: false,
@@ -106,6 +110,10 @@ impl Node {
                 self.egress.sent(&mut self.base, id.into(), bytes);
             }
             Input::Confirmed { destination, ids } => self.confirmed(destination, &ids),
+            Input::Carried { destination, ids, by } => {
+                self.carried(&ids, &by);
+                self.confirmed(destination, &ids);
+            }
             Input::Refused { destination, ids, reason } => {
                 self.refused(destination, &ids, reason);
             }

@@ -24,6 +24,8 @@ const NEWEST: f64 = 0.125;
 pub(super) struct Preparation {
     /// Deliveries that their script has not seen yet, in the order of arrival.
     unseen: VecDeque<DeliveryKey>,
+    /// Deliveries that their script looks at later.
+    deferred: SparseSecondaryMap<DeliveryKey, ()>,
     /// Deliveries that endpoints work on.
     transforming: BTreeMap<WorkId, DeliveryKey>,
     last_work: u64,
@@ -48,12 +50,32 @@ impl Preparation {
             let Some(&Delivery { record, queue, ready, .. }) = base.holdings.delivery(key) else {
                 continue;
             };
+            self.deferred.remove(key);
             if !ready && !base.holdings.waits_for_log(record) {
                 base.holdings.make_ready(key);
             }
             return Some(Output::RunScript { queue: queue.into(), delivery: key.into() });
         }
         None
+    }
+
+    /// A waiting delivery does not go before its script has looked at it.
+    pub(super) fn defer(&mut self, holdings: &mut Holdings, key: DeliveryKey) {
+        self.deferred.insert(key, ());
+        holdings.hold(key);
+    }
+
+    /// Whether its script is yet to look at a delivery.
+    pub(super) fn is_deferred(&self, key: DeliveryKey) -> bool {
+        self.deferred.contains_key(key)
+    }
+
+    /// The script of a deferred delivery has looked at it: it may go as soon as the log has it where it must.
+    pub(super) fn ready(&mut self, holdings: &mut Holdings, key: DeliveryKey) {
+        let Some(&Delivery { record, .. }) = holdings.delivery(key) else { return };
+        if self.deferred.remove(key).is_some() && !holdings.waits_for_log(record) {
+            holdings.make_ready(key);
+        }
     }
 
     /// What is to be done with a delivery where an edit that follows cannot be done.

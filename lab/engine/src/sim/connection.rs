@@ -263,6 +263,7 @@ impl Connection {
             in_flight: Size(self.handed - self.delivered),
             unsent: Size(self.waiting()),
             lost: Size(self.lost),
+            ..PathSample::default()
         };
         ((newly > 0).then_some(sample), again)
     }

@@ -213,7 +213,9 @@ impl Prober {
             self.engine.pump();
             while let Some(event) = self.engine.poll_event() {
                 match event {
-                    LinkEvent::Custody { token, custody: Custody::Final(Fate::Confirmed) } => {
+                    LinkEvent::Custody {
+                        token, custody: Custody::Final(Fate::Confirmed), ..
+                    } => {
                         open.remove(&token);
                     }
                     LinkEvent::Custody {

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use tidegate_log::{
-    DeliveryEnd, DeliveryHistory, Entry, LoggedRecord, ReadPosition, RecordHistory, Recovery,
+    Deed, DeliveryEnd, DeliveryHistory, Entry, LoggedRecord, ReadPosition, RecordHistory, Recovery,
     Scanned, SegmentId, WallTime,
 };
 use tidegate_types::record::Identity;
@@ -317,8 +317,17 @@ fn in_words(name: &Identity, life: &RecordHistory, recovery: &Recovery) -> Strin
     say("class", format!("{}, bound {bound}", record.class));
     say("deadline", wall_of(record, record.deadline));
     say("expires", record.expires.map_or("never".into(), |at| wall_of(record, at)));
+    if let Some(from) = &record.foreign {
+        say("from", format!("{}: this node has it to relay, or owns its topic", from.origin.node));
+    }
     say("log", format!("{}, entry {}", life.segment, life.sequence));
     for DeliveryHistory { output, end } in &life.deliveries {
+        for Deed { lever, what, after } in end.iter().flat_map(|end| &end.deeds) {
+            let when = after.map_or_else(String::new, |after| {
+                format!(", {}", wall_of(record, record.arrived + after))
+            });
+            say(lever.name(), format!("{what}{when}"));
+        }
         say(
             output,
             end.as_ref()
@@ -329,7 +338,7 @@ fn in_words(name: &Identity, life: &RecordHistory, recovery: &Recovery) -> Strin
 }
 
 fn ended(end: &DeliveryEnd) -> String {
-    let DeliveryEnd { fate, by, segment, sequence, wall } = end;
+    let DeliveryEnd { fate, by, segment, sequence, wall, .. } = end;
     let Some(fate) = fate else {
         return format!(
             "ended: the checkpoint of {segment} knows it no more, and no entry tells its fate"

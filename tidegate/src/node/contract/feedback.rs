@@ -1,5 +1,7 @@
 //! What an output reports to the node.
 
+use std::sync::Arc;
+
 use tidegate_node::io::{
     Control, Destination, Input, OutputId, PathId, PathSample, PathState, Refusal,
 };
@@ -73,6 +75,15 @@ impl Feedback {
     pub async fn confirmed(&self, ids: Vec<DeliveryId>) -> Result<(), Stopping> {
         let destination = Destination::Output(self.output);
         self.send(Input::Confirmed { destination, ids }).await
+    }
+
+    /// The far end has these, by these paths of a link.
+    ///
+    /// # Errors
+    /// The loop is gone.
+    pub async fn carried(&self, ids: Vec<DeliveryId>, by: Arc<str>) -> Result<(), Stopping> {
+        let destination = Destination::Output(self.output);
+        self.send(Input::Carried { destination, ids, by }).await
     }
 
     /// The far end will not take these.

@@ -184,7 +184,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_slow_script_lets_others_be_heard() {
-        // Every call burns its millisecond and fails; nine in a row are borne.
+        // Every call burns its turns.
         let text = "function on_message(h) while true do end end";
         let specs = [Arc::new(ScriptSpec::new("slow", text))];
         let Rehearsal { mut seat, .. } = Rehearsal::new(&specs, Line::default()).unwrap();
@@ -193,58 +193,56 @@ mod tests {
         let mut adapting = Adapting::new(scripts, 1000, sender);
         let now = Time::from_millis(5);
         seat.handle(now, Input::Arrived((0..9).map(|_| record()).collect()));
-        let (mut runs, mut turns) = (0, 0);
-        loop {
+        let suspended = |adapting: &Adapting| {
+            let counts = &adapting.board().read()[0].counts;
+            counts.suspended + counts.too_long
+        };
+        let (mut later, mut before) = (now, 0);
+        for _ in 0..40 {
             adapting.begin_turn();
-            let mut of_this_turn = 0;
             while !adapting.is_turn_over()
-                && let Some(output) = seat.poll(now)
+                && let Some(output) = seat.poll(later)
             {
                 if let Output::RunScript { queue, delivery } = output {
-                    adapting.run(&mut seat, now, queue, delivery);
-                    of_this_turn += 1;
+                    adapting.run(&mut seat, later, queue, delivery);
                 }
             }
-            if of_this_turn == 0 {
-                break;
-            }
-            assert!(of_this_turn <= 2, "2 ms are two calls of a millisecond");
-            (runs, turns) = (runs + of_this_turn, turns + 1);
+            adapting.fire(&mut seat, later);
+            let all = suspended(&adapting);
+            assert!(all - before <= 2, "2 ms are two turns of a millisecond");
+            before = all;
+            later += Duration::from_millis(100);
         }
-        assert!(runs == 9 && turns >= 5, "{runs} in {turns}");
+        assert_eq!(before, 10, "a run has ten turns, and what came with its record went meanwhile");
     }
 
     #[tokio::test]
     async fn events_of_one_round_share_a_turn() {
-        let text = "function on_message(h) while true do end end";
-        let specs = [Arc::new(ScriptSpec::new("slow", text))];
+        // Calls for each record, none of which is suspended.
+        let text = "function on_message(h) h:message() for i = 1, 20000 do end end";
+        let mut spec = ScriptSpec::new("slow", text);
+        spec.limits.time = Duration::from_secs(10);
+        let specs = [Arc::new(spec)];
         let Rehearsal { mut seat, .. } = Rehearsal::new(&specs, Line::default()).unwrap();
         let (sender, _receiver) = mpsc::channel(1);
         let mut adapting = Adapting::new(Scripts::load(&specs).unwrap(), 1000, sender);
         let now = Time::from_millis(5);
-        let mut runs = 0;
-        let mut work = |adapting: &mut Adapting, seat: &mut Seat| {
-            while !adapting.is_turn_over()
-                && let Some(output) = seat.poll(now)
-            {
+        adapting.begin_turn();
+        while !adapting.is_turn_over() {
+            seat.handle(now, Input::Arrived(vec![record()]));
+            // No time has passed without scripts.
+            adapting.go_on(adapting.ended);
+            while let Some(output) = seat.poll(now) {
                 if let Output::RunScript { queue, delivery } = output {
-                    adapting.run(seat, now, queue, delivery);
-                    runs += 1;
+                    adapting.run(&mut seat, now, queue, delivery);
                 }
             }
-            runs
-        };
-        let mut before = 0;
-        for _ in 0..8 {
-            seat.handle(now, Input::Arrived(vec![record()]));
-            adapting.go_on(adapting.ended);
-            before = work(&mut adapting, &mut seat);
-            assert!((1..=2).contains(&before), "2 ms are two calls of a millisecond: {before}");
         }
+        adapting.go_on(adapting.ended);
+        assert!(adapting.is_turn_over(), "what came together has one turn");
         // Others were heard meanwhile. A call that was interrupted may have used all of a turn.
-        adapting.go_on(adapting.ended + Duration::from_secs(1));
-        let later = work(&mut adapting, &mut seat);
-        assert!((before + 1..=before + 2).contains(&later), "{later} after {before}");
+        adapting.go_on(adapting.ended + Duration::from_secs(100));
+        assert!(!adapting.is_turn_over());
     }
 
     /// Takes everything and tells the payloads.

@@ -11,7 +11,11 @@ pub(super) const ON: Metric = Metric::gauge(
 );
 pub(super) const RUNS: Metric = Metric::counter(
     "tidegate_script_runs_total",
-    "Counts a call of the script: a record that came, a timer, a change that it watches.",
+    "Counts a call of the script: a record that came, a timer, a change that it watches. One call may serve all records that came since the last.",
+);
+pub(super) const SUSPENDED: Metric = Metric::counter(
+    "tidegate_script_suspended_turns_total",
+    "Counts a turn of a call that took its whole time: the call goes on at its next turn.",
 );
 pub(super) const TIME: Metric =
     Metric::counter("tidegate_script_run_seconds_total", "Grows by the time of each call.");
@@ -38,9 +42,10 @@ pub(super) fn encode(scripts: &[ScriptStatus], text: &mut Text) {
         return;
     }
     type Read = fn(&ScriptStatus) -> f64;
-    let plain: [(Metric, Read); 4] = [
+    let plain: [(Metric, Read); 5] = [
         (ON, |script| f64::from(u8::from(script.is_on))),
         (RUNS, |script| script.counts.runs as f64),
+        (SUSPENDED, |script| script.counts.suspended as f64),
         (TIME, |script| script.counts.time.as_secs_f64()),
         (UNADAPTED, |script| script.counts.unadapted as f64),
     ];

@@ -7,7 +7,6 @@ use tidegate_types::record::{DeliveryId, Properties};
 
 use super::bytes_of;
 use super::header::Header;
-use super::json::Json;
 use super::queue::{facts, route, tcp_metric};
 use crate::script::stage::{Told, on_stage, wrong};
 
@@ -19,7 +18,7 @@ pub(in crate::script) struct MessageHandle {
 }
 
 impl MessageHandle {
-    fn id(self) -> Told<DeliveryId> {
+    pub(super) fn id(self) -> Told<DeliveryId> {
         match self.id {
             Some(id) => Ok(id),
             None => wrong("this is no message"),
@@ -30,7 +29,7 @@ impl MessageHandle {
 /// The handle of a record.
 pub(in crate::script) fn message(lua: &Lua, queue: QueueId, id: DeliveryId) -> Told<AnyUserData> {
     let make = || lua.create_userdata(MessageHandle { queue, id: Some(id) });
-    on_stage(lua, |stage| stage.handle(queue, id, make))
+    on_stage(lua, |stage| stage.handles.get(queue, id, make))
 }
 
 /// What a `for` over messages calls at each turn: made once a machine.
@@ -46,7 +45,7 @@ impl Steps {
             on_stage(lua, |stage| {
                 let Some(id) = stage.message_after(queue, before)? else { return Ok(Value::Nil) };
                 let make = || lua.create_userdata(MessageHandle { queue, id: Some(id) });
-                Ok(Value::UserData(stage.handle(queue, id, make)?))
+                Ok(Value::UserData(stage.handles.get(queue, id, make)?))
             })
         };
         Ok(Steps(lua.create_function(step)?))
@@ -93,14 +92,19 @@ fn looks<M: UserDataMethods<MessageHandle>>(methods: &mut M) {
             Ok(class.map(|class| node.options().classes.spec(class).name.to_string()))
         })
     });
-    methods.add_method("TCPMetrics", |lua, this, name: String| tcp_metric(lua, this.queue, &name));
+    methods.add_method("TCPMetrics", |lua, this, name: String| {
+        tcp_metric(facts(lua, this.queue)?.and_then(|facts| facts.connection), &name)
+    });
     methods.add_method("dst", |lua, this, ()| route(lua, this.queue));
     methods.add_method("header", |lua, this, ()| {
         lua.create_userdata(Header { queue: this.queue, id: this.id()? })
     });
-    methods.add_method("json", |lua, this, ()| {
-        lua.create_userdata(Json { queue: this.queue, id: this.id()? })
+    // A message is its own view of its fields: a queue is gone through without making more handles.
+    methods.add_function("json", |_, this: AnyUserData| {
+        this.borrow::<MessageHandle>()?.id()?;
+        Ok(this)
     });
+    super::json::fields(methods);
     methods.add_method("bytes", |lua, this, (from, to): (Option<f64>, Option<f64>)| {
         let id = this.id()?;
         let payload = on_stage(lua, |stage| stage.payload(this.queue, id))?.unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use mlua::{AnyUserData, Function, Lua, MultiValue, Table, UserData, UserDataMethods, Value};
 use tidegate_node::adapt::{QueueFacts, QueueState};
-use tidegate_node::io::QueueId;
+use tidegate_node::io::{QueueId, TcpState};
 use tidegate_types::units::Rate;
 
 use super::message::{self, MessageHandle};
@@ -57,12 +57,16 @@ impl UserData for QueueHandle {
         });
         for name in ["observedBW", "getBW"] {
             methods.add_method(name, |lua, this, ()| {
-                Ok(facts(lua, this.0)?.map_or(0.0, |facts| facts.bandwidth.as_f64()))
+                let bandwidth = facts(lua, this.0)?.and_then(|facts| facts.bandwidth);
+                Ok(bandwidth.map(Rate::as_f64))
             });
         }
         methods.add_method("route", |lua, this, ()| route(lua, this.0));
         methods.add_method("state", |lua, this, ()| {
             Ok(facts(lua, this.0)?.map(|facts| state_name(facts.state)))
+        });
+        methods.add_method("isDown", |lua, this, ()| {
+            Ok(facts(lua, this.0)?.map(|facts| facts.state == QueueState::Down))
         });
         methods.add_method("direction", |lua, this, ()| {
             let side = on_stage(lua, |stage| Ok(stage.node()?.script_of(this.0)))?;
@@ -95,7 +99,9 @@ impl UserData for QueueHandle {
             }
             on_stage(lua, |stage| stage.set_rate(this.0, rate.map(Rate::new)))
         });
-        methods.add_method("TCPMetrics", |lua, this, name: String| tcp_metric(lua, this.0, &name));
+        methods.add_method("TCPMetrics", |lua, this, name: String| {
+            tcp_metric(facts(lua, this.0)?.and_then(|facts| facts.connections), &name)
+        });
         methods.add_method("paths", |lua, this, ()| paths(lua, this.0));
         methods.add_method("messages", |lua, this, ()| {
             let Some(steps) = lua.app_data_ref::<message::Steps>() else {
@@ -125,21 +131,24 @@ pub(super) fn route(lua: &Lua, queue: QueueId) -> Told<Option<String>> {
     })
 }
 
-/// A figure of the connection below a queue: seconds and bytes; nil before there is one.
-pub(super) fn tcp_metric(lua: &Lua, queue: QueueId, name: &str) -> Told<Option<f64>> {
-    let Some(facts) = facts(lua, queue)? else { return Ok(None) };
-    Ok(match name {
-        "rtt" => facts.rtt.map(|rtt| rtt.as_secs_f64()),
-        "min_rtt" => facts.min_rtt.map(|rtt| rtt.as_secs_f64()),
-        "cwnd" => Some(facts.window.as_f64()),
-        "unacked" | "in_flight" => Some(facts.in_flight.as_f64()),
-        "delivery_rate" => Some(facts.bandwidth.as_f64()),
+/// A figure that the kernel has of a connection: seconds, bytes, segments; nil where there is none.
+pub(super) fn tcp_metric(tcp: Option<TcpState>, name: &str) -> Told<Option<f64>> {
+    let figure: fn(TcpState) -> Option<f64> = match name {
+        "cwnd" => |tcp| Some(tcp.window.as_f64()),
+        "srtt" | "rtt" => |tcp| Some(tcp.srtt.as_secs_f64()),
+        "rttvar" => |tcp| Some(tcp.rttvar.as_secs_f64()),
+        "min_rtt" => |tcp| Some(tcp.min_rtt.as_secs_f64()),
+        "unacked" | "in_flight" => |tcp| Some(tcp.unacked.as_f64()),
+        "retransmits" => |tcp| Some(tcp.retransmits as f64),
+        "delivery_rate" => |tcp| Some(tcp.delivery_rate as f64).filter(|rate| *rate > 0.0),
         _ => {
             return wrong(format!(
-                "no TCP metric {name:?}: there are rtt, min_rtt, cwnd, unacked, delivery_rate"
+                "no TCP metric {name:?}: there are cwnd, srtt, rttvar, min_rtt, unacked, retransmits, \
+                 delivery_rate"
             ));
         }
-    })
+    };
+    Ok(tcp.and_then(figure))
 }
 
 /// The paths of the link that a queue leads to, each a table; none where it leads to no link.

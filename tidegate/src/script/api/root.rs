@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mlua::{Function, UserData, UserDataMethods, Value};
+use mlua::{Function, Lua, MultiValue, UserData, UserDataMethods, Value};
 
 use super::header::Header;
 use super::message::message;
@@ -26,6 +26,7 @@ impl UserData for Root {
             let (queue, id) = on_stage(lua, |stage| stage.current())?;
             message(lua, queue, id)
         });
+        methods.add_method("arrivals", |lua, _, ()| arrivals(lua));
         methods.add_method("header", |lua, _, ()| {
             let (queue, id) = on_stage(lua, |stage| stage.current())?;
             lua.create_userdata(Header { queue, id })
@@ -84,6 +85,17 @@ impl UserData for Root {
             on_stage(lua, |stage| stage.watch(what, function))
         });
     }
+}
+
+/// What a `for` over the messages that came calls at each turn.
+fn arrivals(lua: &Lua) -> Told<Function> {
+    let mut place = 0;
+    lua.create_function_mut(move |lua, _: MultiValue| {
+        let next = on_stage(lua, |stage| stage.arrival_from(place))?;
+        let Some((at, queue, id)) = next else { return Ok(Value::Nil) };
+        place = at + 1;
+        Ok(Value::UserData(message(lua, queue, id)?))
+    })
 }
 
 /// Where a machine keeps the table of `h:state()`.

@@ -46,7 +46,7 @@ proptest! {
     fn no_script_upsets_a_node(statements in proptest::collection::vec(statement(), 1..6)) {
         let text = around(&statements.join("\n"));
         let mut spec = ScriptSpec::new("hostile", &text);
-        spec.limits = vm::Limits { time: ms(1), memory: 2 << 20 };
+        spec.limits = vm::Limits { memory: 2 << 20, ..vm::Limits::default() };
         let mut rehearsal = rehearse(spec, line(&["cloud", "edge"], Some(20_000.0)));
         for number in 0..8 {
             rehearsal.offer(record("t", vec![b'x'; 200]));
@@ -60,7 +60,7 @@ proptest! {
         let status = rehearsal.seat.status(rehearsal.now);
         prop_assert_eq!(status.held, 0, "everything has its fate");
         prop_assert_eq!(rehearsal.seat.held_bytes(), Size::ZERO);
-        prop_assert!(rehearsal.scripts.all[0].counts().runs >= 8, "{:?}", status.counts);
+        prop_assert!(rehearsal.scripts.all[0].counts().runs >= 1, "{:?}", status.counts);
     }
 
     #[test]
@@ -74,9 +74,9 @@ proptest! {
     }
 }
 
-/// The loop hears others after a turn of scripts: 2 ms, and the call that has begun. A call that is ended
-/// is ended at its next look at the time, so what counts is how long it runs on between two looks, which
-/// is the same in every call; the median leaves out the calls that the machine held up. The longest turns
+/// The loop hears others after a turn of scripts: 2 ms, and the call that has begun. A turn that is over
+/// ends at its next look at the time, so what counts is how long it runs on between two looks, which
+/// is the same in every turn; the median leaves out the turns that the machine held up. The longest turns
 /// beside traffic are what `lab bench adapt-hostile` tells.
 #[test]
 fn hostile_scripts_give_the_loop_back() {
@@ -91,26 +91,38 @@ fn hostile_scripts_give_the_loop_back() {
         (0..100).for_each(|_| rehearsal.offer(record("t", vec![b'x'; 200])));
         let queue = rehearsal.seat.queues().next().unwrap();
         let last = rehearsal.seat.waiting(queue).last().unwrap();
-        let moment = rehearsal.moment();
+        let mut moment = rehearsal.moment();
         let mut ended = Vec::new();
         for _ in 0..600 {
-            let (before, begun) = (failures(&rehearsal), vm::thread_time());
-            let _ = rehearsal.scripts.run(&mut rehearsal.seat, moment, queue, last);
-            if failures(&rehearsal) > before {
-                ended.push(Duration::from_nanos(vm::thread_time() - begun));
+            let mut is_first = true;
+            while is_first || rehearsal.scripts.is_busy() {
+                moment.now += ms(1000);
+                let (before, begun) = (stopped(&rehearsal), vm::thread_time());
+                let (scripts, seat) = (&mut rehearsal.scripts, &mut rehearsal.seat);
+                match is_first {
+                    true => _ = scripts.run(seat, moment, queue, last),
+                    false => _ = scripts.fire(seat, moment),
+                }
+                if stopped(&rehearsal) > before {
+                    ended.push(Duration::from_nanos(vm::thread_time() - begun));
+                }
+                is_first = false;
             }
         }
         let script = &rehearsal.scripts.all[0];
-        assert!(ended.len() > 40 && !script.budget.is_spent(), "{name}: {:?}", script.counts());
+        let counts = script.counts();
+        let failed = counts.too_long + counts.too_large + counts.wrong;
+        assert!(failed > 40 && !script.budget.is_spent(), "{name}: {counts:?}");
         ended.sort_unstable();
         let median = ended[ended.len() / 2];
-        println!("{name}: {} calls ended, after {median:?} in the middle", ended.len());
-        assert!(median < ms(3), "{name}: {median:?}");
+        println!("{name}: {} turns ended, after {median:?} in the middle", ended.len());
+        // A stack that is full is told with its trace: about 2 ms more in a build without optimisation.
+        assert!(median < ms(5), "{name}: {median:?}");
     }
 }
 
-/// Calls of the script that failed.
-fn failures(rehearsal: &Rehearsal) -> u64 {
+/// Turns of the script that took all their time, and calls that failed.
+fn stopped(rehearsal: &Rehearsal) -> u64 {
     let counts = rehearsal.scripts.all[0].counts();
-    counts.too_long + counts.too_large + counts.wrong
+    counts.suspended + counts.too_long + counts.too_large + counts.wrong
 }

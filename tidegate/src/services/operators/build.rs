@@ -187,7 +187,11 @@ fn anonymise(with: &AnonymiseConfig) -> Result<Anonymise, String> {
 fn luau(with: &LuauConfig) -> Result<LuauStep, String> {
     let name = with.file.file_name().unwrap_or_default().to_string_lossy();
     let memory = usize::try_from(with.memory.0.0).unwrap_or(usize::MAX);
-    LuauStep::load(&name, read(&with.file)?, Limits { time: with.time.0, memory })
+    LuauStep::load(
+        &name,
+        read(&with.file)?,
+        Limits { time: with.time.0, memory, ..Limits::default() },
+    )
 }
 
 fn read(path: &Path) -> Result<String, String> {

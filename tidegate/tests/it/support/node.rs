@@ -167,7 +167,7 @@ impl Node {
                 }
             }
             Input::Sent { bytes, .. } => self.handed += bytes.0,
-            Input::Confirmed { ids, .. } => {
+            Input::Confirmed { ids, .. } | Input::Carried { ids, .. } => {
                 ids.into_iter().for_each(|id| self.end(id.0, End::Confirmed));
             }
             Input::Refused { ids, reason: Refusal::Final(reason), .. } => {

@@ -326,6 +326,7 @@ fn fates_in_a_sector_that_stands_too_early_end_what_they_ended() {
         run: run(seq, seq, 1),
         fate: Fate::Confirmed,
         by: None,
+        deeds: Vec::new(),
     };
     let mut entries = vec![checkpoint(8, vec![])];
     entries.extend((1..=9).map(|seq| Entry::Record(record(1, seq, &[seq as u8; 40]).into())));

@@ -21,6 +21,10 @@ const SEALED_TWICE: &[u8] = include_bytes!("golden/v1-twice-sealed.segment");
 const PLAIN_OWNERS: &[u8] = include_bytes!("golden/v1-owners-plain.segment");
 const SEALED_OWNERS: &[u8] = include_bytes!("golden/v1-owners-sealed.segment");
 
+/// The same with what acted on a delivery before its fate.
+const PLAIN_TOLD: &[u8] = include_bytes!("golden/v1-told-plain.segment");
+const SEALED_TOLD: &[u8] = include_bytes!("golden/v1-told-sealed.segment");
+
 fn read(opened: &OpenedHeader, segment: &[u8]) -> Vec<Entry> {
     let entry = |found| match found {
         Scanned::Frame(frame) => frame.entry(opened).unwrap(),
@@ -32,11 +36,11 @@ fn read(opened: &OpenedHeader, segment: &[u8]) -> Vec<Entry> {
 #[test]
 fn version_1_is_written_as_ever() {
     assert!(
-        segment(&[], &owned_entries()) == PLAIN_OWNERS,
+        segment(&[], &told_entries()) == PLAIN_TOLD,
         "the plain format changed without a new version"
     );
     assert!(
-        segment(&[key()], &owned_entries()) == SEALED_OWNERS,
+        segment(&[key()], &told_entries()) == SEALED_TOLD,
         "the sealed format changed without a new version"
     );
 }
@@ -48,9 +52,11 @@ fn version_1_is_read_as_ever() {
         (PLAIN, vec![], entries()),
         (PLAIN_TWICE, vec![], entries()),
         (PLAIN_OWNERS, vec![], owned_entries()),
+        (PLAIN_TOLD, vec![], told_entries()),
         (SEALED, keys.clone(), entries()),
         (SEALED_TWICE, keys.clone(), entries()),
-        (SEALED_OWNERS, keys, owned_entries()),
+        (SEALED_OWNERS, keys.clone(), owned_entries()),
+        (SEALED_TOLD, keys, told_entries()),
     ] {
         let opened = Header::open(bytes, &keys).unwrap();
         assert_eq!(opened.header.node, name().node);
@@ -78,6 +84,7 @@ fn the_places_that_any_version_keeps() {
         (&PLAIN_OWNERS[8..12], &SEALED_OWNERS[8..12]),
         (&[1, 0, 6, 0][..], &[1, 0, 7, 0][..])
     );
+    assert_eq!((&PLAIN_TOLD[8..12], &SEALED_TOLD[8..12]), (&[1, 0, 14, 0][..], &[1, 0, 15, 0][..]));
     let header = usize::from(PLAIN_TWICE[12]);
     assert_eq!(PLAIN_TWICE[..header], PLAIN_TWICE[4096..4096 + header]);
     // The first entry: checksum, length, sequence 100, kind checkpoint.

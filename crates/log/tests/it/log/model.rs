@@ -132,7 +132,13 @@ impl Life {
                 self.owed.retain(|_, (_, left)| *left != 0);
                 let run = Run { first, last, destinations: Destinations(bits) };
                 let fate = Fate::Confirmed;
-                let runs = vec![FateRun { stream: StreamId(stream), run, fate, by: None }];
+                let runs = vec![FateRun {
+                    stream: StreamId(stream),
+                    run,
+                    fate,
+                    by: None,
+                    deeds: Vec::new(),
+                }];
                 self.push(&Entry::Fates(FateEntry { wall: None, runs }));
             }
             Op::Roll => self.roll(),

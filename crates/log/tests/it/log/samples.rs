@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_log::{
-    Checkpoint, Chunk, Destinations, Entry, FateEntry, FateRun, Key, LogName, LoggedRecord,
-    Released, Run, SegmentId, SegmentWrite, SessionOwner, SessionPosition, SessionState,
-    StreamName, StreamState, WallTime, Writer,
+    Checkpoint, Chunk, Deed, Destinations, Entry, FateEntry, FateRun, Key, Lever, LogName,
+    LoggedRecord, Released, Run, SegmentId, SegmentWrite, SessionOwner, SessionPosition,
+    SessionState, StreamName, StreamState, WallTime, Writer,
 };
 use tidegate_types::record::{DropReason, Fate, Identity, Origin, Properties, StreamId};
 use tidegate_types::units::{Size, Time};
@@ -97,6 +97,7 @@ pub(crate) fn entries() -> Vec<Entry> {
         run: run(seq, seq, bits),
         fate,
         by: None,
+        deeds: Vec::new(),
     };
     vec![
         Entry::Checkpoint(Checkpoint {
@@ -118,6 +119,20 @@ pub(crate) fn entries() -> Vec<Entry> {
         Entry::Released(Released { client: "sensor 13".into(), packets: vec![1, 2] }),
         Entry::Position(position),
     ]
+}
+
+/// The same with what acted on a delivery before its fate.
+pub(crate) fn told_entries() -> Vec<Entry> {
+    let mut entries = owned_entries();
+    for entry in &mut entries {
+        let Entry::Fates(fates) = entry else { continue };
+        let (script, path) = ("shed: drop".into(), "lte, dsl".into());
+        let after = Some(Duration::from_millis(12));
+        fates.runs[1].deeds = vec![Deed { lever: Lever::Script, what: script, after }];
+        fates.runs[0].by = Some("gate-3".into());
+        fates.runs[0].deeds = vec![Deed { lever: Lever::Path, what: path, after: None }];
+    }
+    entries
 }
 
 pub(crate) fn write(keys: &[Key], entries: &[Entry]) -> Vec<SegmentWrite> {

@@ -32,7 +32,7 @@ impl News {
         self.fates.wall = wall;
         if let Some(last) = self.fates.runs.last_mut()
             && last.stream == ended.stream
-            && (last.fate, &last.by) == (ended.fate, &ended.by)
+            && (last.fate, &last.by, &last.deeds) == (ended.fate, &ended.by, &ended.deeds)
             && last.run.destinations == ended.run.destinations
             && last.run.last + 1 == ended.run.first
         {

@@ -3,17 +3,17 @@
 //! A state machine that knows no record: `write.rs` fills it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use tidegate_log::{
     Checkpoint, Entry, FRAME, FateRun, Recovery, Run, SegmentId, SessionPosition, TAG_LENGTH,
     WallTime,
 };
 use tidegate_types::limits::{LOG_SEGMENT_MAX, UNAPPENDED_MAX};
-use tidegate_types::record::{Fate, StreamId};
+use tidegate_types::record::StreamId;
 use tidegate_types::shares::limit;
 use tidegate_types::units::{Size, Time};
 
+use super::Ending;
 use super::news::News;
 use super::segments::Segments;
 use super::unappended::{Promise, Unappended};
@@ -243,10 +243,10 @@ impl Store {
         now: Time,
         stream: StreamId,
         run: Run,
-        (fate, by): (Fate, Option<Arc<str>>),
+        Ending { fate, by, deeds }: Ending,
     ) {
         let wall = self.wall_at(now);
-        let run = (!self.must_begin).then_some(FateRun { stream, run, fate, by });
+        let run = (!self.must_begin).then_some(FateRun { stream, run, fate, by, deeds });
         self.news.note_fate(now, wall, run);
     }
 

@@ -154,6 +154,7 @@ impl Egress {
         let lane = output.lanes.get_mut(usize::from(path.lane));
         let Some(lane) = lane.filter(|lane| lane.is_up) else { return };
         lane.silence.note(base.now, sample);
+        lane.tcp = sample.tcp.or(lane.tcp);
         self.uplinks[uplink].uplink.sample(base.now, index, sample);
     }
 }

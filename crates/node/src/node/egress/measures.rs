@@ -1,7 +1,8 @@
 //! Rates, loads and states: what schedulers are told, and what scripts and people may know.
 //!
 //! Deviation from BumbleBee's Table I: `observedBW` is what the queue's uplink could carry for it now, not
-//! the rate at which it happens to send: a queue that sends little is not a path that carries little.
+//! the rate at which it happens to send: a queue that sends little is not a path that carries little. Before anything was
+//! measured it is what is known.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use tidegate_types::units::{Rate, Size, Time};
 use super::Egress;
 use super::state::{OutputState, UplinkState};
 use crate::adapt::{QueueFacts, QueueState};
-use crate::io::OutputId;
+use crate::io::{OutputId, TcpState};
 use crate::node::base::Base;
 use crate::options::{OutputOptions, UplinkOptions};
 use crate::status::{OutputStatus, UplinkStatus};
@@ -110,14 +111,18 @@ impl Egress {
         let queues = base.holdings.queues();
         let spec = queues.spec(key)?;
         let state = self.queue_state(base.now, spec.output);
-        let UplinkState { uplink, meters, .. } =
-            &mut self.uplinks[self.outputs[usize::from(spec.output.0)].uplink];
+        let output = &self.outputs[usize::from(spec.output.0)];
+        let lanes = output.lanes.iter().filter(|lane| lane.is_up).filter_map(|lane| lane.tcp);
+        let connections = TcpState::together(lanes);
+        let lane = output.lanes.get(usize::from(base.options.scheduler.lane_of(spec.class)));
+        let connection = lane.filter(|lane| lane.is_up).and_then(|lane| lane.tcp);
+        let UplinkState { uplink, meters, .. } = &mut self.uplinks[output.uplink];
         let urgent = meters[..spec.class.index()].iter_mut();
         let urgent: Rate = urgent.map(|(_, output)| output.rate(base.now)).sum();
-        let bandwidth = match state {
-            QueueState::Down => Rate::ZERO,
-            _ => Rate::new((uplink.observed().as_f64() - urgent.as_f64()).max(0.0)),
-        };
+        let known = uplink.observed().or_else(|| connections.and_then(|all| all.rate()));
+        // Zero is told of what is down, and of nothing else: a script takes it for a way that is cut.
+        let left = known.map(|known| Rate::new((known.as_f64() - urgent.as_f64()).max(1.0)));
+        let bandwidth = if state == QueueState::Down { Some(Rate::ZERO) } else { left };
         let backlog = queues.backlog_of(key);
         Some(QueueFacts {
             rule: spec.rule,
@@ -127,10 +132,8 @@ impl Egress {
             latency,
             bandwidth,
             state,
-            rtt: uplink.rtt(),
-            min_rtt: uplink.min_rtt(),
-            in_flight: uplink.in_flight(),
-            window: uplink.window(),
+            connections,
+            connection,
             class: spec.class,
             rate: queues.rate(key),
         })

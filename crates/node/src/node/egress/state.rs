@@ -10,7 +10,7 @@ use tidegate_schedule::queue::{DeliveryKey, List, Timing};
 use tidegate_types::class::ClassId;
 use tidegate_types::units::{Size, Time};
 
-use crate::io::PathSample;
+use crate::io::{PathSample, TcpState};
 
 /// Shorter than this a far end's refusals are a queue that is full for a moment.
 const REFUSING: Duration = Duration::from_secs(1);
@@ -39,6 +39,8 @@ pub(super) struct LaneState {
     pub(super) unconfirmed: List,
     pub(super) last_number: u64,
     pub(super) silence: Silence,
+    /// What the kernel said of it last, where it is a TCP connection that is up.
+    pub(super) tcp: Option<TcpState>,
 }
 
 /// One output.

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use tidegate_node::adapt::{QueueState, Verdicts};
 use tidegate_node::io::{
     Content, Destination, Edit, Input, Output, OutputId, PathId, PathSample, PathState, QueueId,
+    TcpState,
 };
 use tidegate_node::node::Node;
 use tidegate_node::options::NodeOptions;
@@ -12,7 +13,7 @@ use tidegate_node::rules::{Rule, Rules, ScriptId};
 use tidegate_testing::support::*;
 use tidegate_testing::{Wire, offer};
 use tidegate_types::record::{AcceptMode, DeliveryId, DropReason, Offered, SourceId};
-use tidegate_types::units::Size;
+use tidegate_types::units::{Rate, Size};
 
 const CLOUD: OutputId = OutputId(0);
 const EDGE: OutputId = OutputId(1);
@@ -309,7 +310,34 @@ fn a_queue_is_down_when_its_path_is_or_when_nothing_is_acknowledged() {
     assert_eq!(state(&mut wire), QueueState::Degraded);
     wire.down();
     let facts = wire.node.queue_facts(wire.now, queue).unwrap();
-    assert_eq!((facts.state, facts.bandwidth.as_f64()), (QueueState::Down, 0.0));
+    assert_eq!((facts.state, facts.bandwidth), (QueueState::Down, Some(Rate::ZERO)));
+}
+
+#[test]
+fn before_anything_is_measured_a_queue_knows_what_is_known() {
+    let bandwidth = |cap: Option<f64>, remembered: Option<f64>, tcp: Option<TcpState>| {
+        let mut options = options(rules());
+        for uplink in &mut options.uplinks {
+            uplink.controller = tidegate_capacity::RateControllerName::Tide;
+            (uplink.cap, uplink.remembered) = (cap.map(Rate::new), remembered.map(Rate::new));
+        }
+        let mut wire = up(options);
+        wire.handle(Input::PathSample {
+            path: lane(LT),
+            sample: PathSample { tcp, ..PathSample::default() },
+        });
+        wire.offer("lt/1", 1);
+        let queue = wire.node.queues().next().unwrap();
+        let facts = wire.node.queue_facts(wire.now, queue).unwrap();
+        assert_eq!(facts.connection, tcp);
+        facts.bandwidth.map(|rate| rate.as_f64().round())
+    };
+    let tcp = TcpState { window: Size(14_480), srtt: ms(100), ..TcpState::default() };
+    assert_eq!(bandwidth(None, None, None), None, "nothing is known");
+    assert_eq!(bandwidth(None, None, Some(tcp)), Some(144_800.0), "a window in each round trip");
+    let measured = TcpState { delivery_rate: 50_000, ..tcp };
+    assert_eq!(bandwidth(None, None, Some(measured)), Some(50_000.0));
+    assert_eq!(bandwidth(Some(9000.0), None, Some(tcp)), Some(9000.0), "as it is configured");
 }
 
 #[test]

@@ -1,16 +1,17 @@
 //! The log: what is promised, what a full or broken disk does, and what a restart finds.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tidegate_log::{Entry, FateEntry};
-use tidegate_node::io::{Event, Input, OutputId};
+use tidegate_log::{Entry, FateEntry, Lever};
+use tidegate_node::io::{Content, Destination, Edit, Event, Input, OutputId};
 use tidegate_node::node::Node;
 use tidegate_node::options::{BacklogOrder, LogOptions, NodeOptions, OptionsError};
 use tidegate_node::rules::{FullPolicy, Rule};
 use tidegate_testing::support::*;
 use tidegate_testing::{Wire, offer};
 use tidegate_types::limits::{FATES_DELAY, LOG_RETRY};
-use tidegate_types::record::{AcceptMode, DropReason, Offered, RefuseReason, Token};
+use tidegate_types::record::{AcceptMode, DeliveryId, DropReason, Offered, RefuseReason, Token};
 use tidegate_types::units::{Size, Time};
 
 fn with_log(rules: Vec<Rule>, change: impl Fn(&mut LogOptions)) -> NodeOptions {
@@ -80,6 +81,61 @@ fn fates_wait_for_company_but_not_long() {
     let Entry::Fates(FateEntry { wall, runs }) = &append.entry else { unreachable!() };
     assert_eq!((runs.len(), runs[0].run.first, runs[0].run.last), (1, 1, 10));
     assert_eq!(*wall, None, "nobody has told what time it is");
+}
+
+#[test]
+fn what_acted_on_each_of_a_hundred_records_is_told_with_its_fate() {
+    let mut rules = all_durable();
+    rules.iter_mut().for_each(|rule| rule.script_name = Some("shed".into()));
+    let mut wire = down(options(rules));
+    (0..100).for_each(|_| wire.offer("ls/a", 1));
+    wire.sync();
+    let queue = wire.node.queues().next().unwrap();
+    let waiting: Vec<DeliveryId> = wire.node.waiting(queue).collect();
+    let seq = |wire: &Wire, id| wire.node.record(id).unwrap().identity.seq;
+    let mut wanted: BTreeMap<u64, Vec<(Lever, &str, bool)>> = BTreeMap::new();
+    let mut random = 7_u64;
+    let mut next = |count: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) as usize % count
+    };
+    for id in waiting {
+        let content = Content { payload: Some("y".into()), ..Content::default() };
+        let (edit, what) = match next(5) {
+            0 => (Edit::Drop(id), "shed: drop"),
+            1 => (Edit::MoveFront(id), "shed: moveToFront"),
+            2 => (Edit::MoveBack(id), "shed: moveToBack"),
+            3 => (Edit::Replace(id, content), "shed: replace"),
+            _ => continue,
+        };
+        wanted.entry(seq(&wire, id)).or_default().push((Lever::Script, what, true));
+        wire.handle(Input::Edits { queue, operations: vec![edit] });
+    }
+    wire.up();
+    for cut in wire.history.clone() {
+        let by = ["lte", "dsl", "lte, dsl"][next(3)];
+        wanted.entry(seq(&wire, cut.id)).or_default().push((Lever::Path, by, false));
+        wire.handle(Input::Sent { id: cut.id, bytes: Size(cut.range.end - cut.range.start) });
+        let destination = Destination::Output(OutputId(0));
+        wire.handle(Input::Carried { destination, ids: vec![cut.id], by: by.into() });
+    }
+    wire.advance(FATES_DELAY);
+    let mut told: BTreeMap<u64, Vec<(Lever, String, bool)>> = BTreeMap::new();
+    for append in &wire.appends {
+        let Entry::Fates(FateEntry { runs, .. }) = &append.entry else { continue };
+        for run in runs {
+            let deeds = run.deeds.iter();
+            let deeds: Vec<_> = deeds
+                .map(|deed| (deed.lever, deed.what.to_string(), deed.after.is_some()))
+                .collect();
+            (run.run.first..=run.run.last).for_each(|seq| _ = told.insert(seq, deeds.clone()));
+        }
+    }
+    let wanted: BTreeMap<u64, Vec<(Lever, String, bool)>> = wanted
+        .into_iter()
+        .map(|(seq, all)| (seq, all.into_iter().map(|(l, w, a)| (l, w.to_owned(), a)).collect()))
+        .collect();
+    assert_eq!((told.len(), told), (100, wanted));
 }
 
 #[test]

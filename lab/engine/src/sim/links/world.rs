@@ -235,7 +235,7 @@ impl World {
                 self.ends[end].settle(record, Custody::Final(Fate::Confirmed));
             }
             LinkEvent::Delivered { token } => self.known(token),
-            LinkEvent::Custody { token, custody } => {
+            LinkEvent::Custody { token, custody, .. } => {
                 assert!(self.owed[&token].has_come, "{token} is answered for before it came");
                 // Its word may come before the acknowledgement of what it stands for.
                 self.known(token);

@@ -35,6 +35,8 @@ pub(super) struct Stream {
     pub(super) side: Side,
     /// Its output, by place.
     pub(super) to: u16,
+    /// Whether a script sees it, if there is one.
+    pub(super) is_adapted: bool,
 }
 
 /// A record that was handed over.
@@ -58,6 +60,8 @@ pub(super) struct Stage {
     scripts: Scripts,
     now: Time,
     went: Vec<Went>,
+    /// What an edit of the node takes, where what scripts do takes time: nothing else happens meanwhile.
+    pub(super) edit_takes: Option<Duration>,
 }
 
 /// A script with parameters, as a configuration would have it.
@@ -81,7 +85,8 @@ impl Stage {
         let scripts = Scripts::load(&specs)?;
         let node = Node::new(options(&scripts, streams, outputs)?)?;
         let now = Time::from_millis(1);
-        let mut stage = Stage { seat: Seat::new(node), scripts, now, went: Vec::new() };
+        let (seat, went) = (Seat::new(node), Vec::new());
+        let mut stage = Stage { seat, scripts, now, went, edit_takes: None };
         for (place, stream) in streams.iter().enumerate() {
             let (source, rule) = (SourceId(place as u32), RuleId(place as u16));
             let open = Control::Open { source, name: stream.name.into(), relays: None };
@@ -97,6 +102,11 @@ impl Stage {
             }
         }
         Ok(stage)
+    }
+
+    /// The present.
+    pub(super) fn now(&self) -> Time {
+        self.now
     }
 
     /// What the world's clock shows, in nanoseconds since 1970.
@@ -138,11 +148,15 @@ impl Stage {
     pub(super) fn advance(&mut self, until: Time) {
         while let Some(at) = self.next().filter(|at| *at <= until) {
             self.now = self.now.max(at);
-            let moment = self.moment();
-            while let Some(ran) = self.scripts.fire(&mut self.seat, moment) {
+            while self.now <= until {
+                let moment = self.moment();
+                let Some(ran) = self.scripts.fire(&mut self.seat, moment) else { break };
                 self.take(ran);
             }
             self.poll();
+            if self.now > until {
+                break;
+            }
         }
         self.now = self.now.max(until);
         self.poll();
@@ -209,6 +223,13 @@ impl Stage {
     }
 
     fn take(&mut self, ran: Ran) {
+        if let Some(edit_takes) = self.edit_takes {
+            let edits = ran.inputs.iter().map(|input| match input {
+                Input::Edits { operations, .. } => operations.len() as u32,
+                _ => 1,
+            });
+            self.now += ran.took + edit_takes * edits.sum::<u32>();
+        }
         ran.inputs.into_iter().for_each(|input| self.seat.handle(self.now, input));
     }
 }
@@ -223,7 +244,7 @@ fn options(
         let plain = tidegate_node::rules::Rule::catch_all(&classes, vec![OutputId(stream.to)]);
         tidegate_node::rules::Rule {
             name: stream.name.into(),
-            script: (!scripts.is_empty()).then(|| stream.side.of(0)),
+            script: (stream.is_adapted && !scripts.is_empty()).then(|| stream.side.of(0)),
             bound: MEMORY,
             memory: MEMORY,
             ..plain

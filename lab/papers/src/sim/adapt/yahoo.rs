@@ -49,7 +49,7 @@ pub fn run(data: &Path) -> anyhow::Result<Findings> {
 }
 
 fn play(plan: &Plan, events: &Events, script: Option<ScriptSpec>) -> anyhow::Result<Score> {
-    let stream = Stream { name: "ad-events", side: Side::Request, to: 0 };
+    let stream = Stream { name: "ad-events", side: Side::Request, to: 0, is_adapted: true };
     let mut stage = Stage::new(script, &[stream], &[("worker", HELD)])?;
     let mut worker = Worker::new(&events.campaigns);
     let service = Duration::from_secs_f64(1.0 / (plan.base * CAPACITY));

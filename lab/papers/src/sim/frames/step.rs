@@ -368,7 +368,9 @@ impl World {
                 self.arrived(&content);
                 self.ends[end].settle(record, Custody::Final(Fate::Confirmed));
             }
-            LinkEvent::Custody { token, custody: Custody::Final(_) } => self.settled(token, true),
+            LinkEvent::Custody { token, custody: Custody::Final(_), .. } => {
+                self.settled(token, true)
+            }
             LinkEvent::Expired { token } => self.settled(token, false),
             _ => {}
         }

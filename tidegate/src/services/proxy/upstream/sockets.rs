@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tidegate_node::io::PathSample;
+use tidegate_node::io::{PathSample, TcpState};
 use tidegate_types::units::{Rate, Size, Time};
 
 use crate::support::tcp_info;
@@ -69,7 +69,7 @@ impl Sockets {
     pub(super) fn figures(&self, now: Time) -> (PathSample, Option<Rate>) {
         let all = &mut *self.0.borrow_mut();
         let mut sample = PathSample { delivered: Size(all.gone), ..PathSample::default() };
-        let mut most = 0;
+        let (mut most, mut tcp) = (0, Vec::new());
         for seen in all.open.values_mut() {
             let Ok(info) = tcp_info::read(&seen.socket) else { continue };
             let newly = info.acked.saturating_sub(seen.acked);
@@ -79,6 +79,7 @@ impl Sockets {
             sample.in_flight += Size(written.saturating_sub(info.acked));
             sample.unsent += Size(info.unsent);
             sample.lost += Size(info.resent);
+            tcp.push(TcpState::from(&info));
             if newly > most {
                 (most, sample.rtt) = (newly, Some(info.srtt));
             }
@@ -89,6 +90,7 @@ impl Sockets {
                 all.best = Some((rate, now));
             }
         }
+        sample.tcp = TcpState::together(tcp.into_iter());
         (sample, all.best.map(|(rate, _)| rate))
     }
 }

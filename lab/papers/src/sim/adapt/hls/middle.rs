@@ -36,8 +36,8 @@ impl Middle {
 
     pub(super) fn with(script: ScriptSpec) -> anyhow::Result<Middle> {
         let streams = [
-            Stream { name: "video", side: Side::Request, to: 0 },
-            Stream { name: "video-responses", side: Side::Response, to: 1 },
+            Stream { name: "video", side: Side::Request, to: 0, is_adapted: true },
+            Stream { name: "video-responses", side: Side::Response, to: 1, is_adapted: true },
         ];
         let outputs = [("origin", AT_ONCE), ("clients", AT_ONCE)];
         let stage = Box::new(Stage::new(Some(script), &streams, &outputs)?);
