@@ -372,6 +372,15 @@ fn seat(config: &Config) -> anyhow::Result<Option<FleetSeat>> {
     Ok(Some(FleetSeat { output: OutputId(u16::try_from(output)?), relayed }))
 }
 
+/// The uplinks of outputs, as a node numbers them.
+pub(crate) fn uplinks(outputs: &[OutputConfig]) -> Vec<UplinkOptions> {
+    let mut uplinks = Vec::new();
+    for one in outputs {
+        output(one, &mut uplinks);
+    }
+    uplinks
+}
+
 /// Converts an output; an uplink that no output before it named is added.
 fn output(output: &OutputConfig, uplinks: &mut Vec<UplinkOptions>) -> OutputOptions {
     let name: Arc<str> = output.uplink().into();
@@ -387,6 +396,7 @@ fn output(output: &OutputConfig, uplinks: &mut Vec<UplinkOptions>) -> OutputOpti
         uplink: UplinkId(place as u16),
         overhead: output.kind().map_or(Size::ZERO, OutputKind::overhead),
         unconfirmed_max: output.unconfirmed_max(),
+        one_lane: output.is_one_connection(),
     }
 }
 

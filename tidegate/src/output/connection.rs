@@ -244,6 +244,9 @@ impl<'a, P: Protocol> Connection<'a, P> {
         if is_up && self.past.up_since.is_none() {
             self.past.up_since = Some(Instant::now());
             self.gauge.up();
+            if let Some(records) = self.lane.protocol.window() {
+                self.lane.feedback.window(records).await?;
+            }
             self.lane.feedback.path_state(self.lane.number, PathState::Up).await?;
         }
         Ok(())
