@@ -372,15 +372,6 @@ fn seat(config: &Config) -> anyhow::Result<Option<FleetSeat>> {
     Ok(Some(FleetSeat { output: OutputId(u16::try_from(output)?), relayed }))
 }
 
-/// The uplinks of outputs, as a node numbers them.
-pub(crate) fn uplinks(outputs: &[OutputConfig]) -> Vec<UplinkOptions> {
-    let mut uplinks = Vec::new();
-    for one in outputs {
-        output(one, &mut uplinks);
-    }
-    uplinks
-}
-
 /// Converts an output; an uplink that no output before it named is added.
 fn output(output: &OutputConfig, uplinks: &mut Vec<UplinkOptions>) -> OutputOptions {
     let name: Arc<str> = output.uplink().into();

@@ -203,7 +203,12 @@ fn outputs(old: &[OutputConfig], new: &[OutputConfig]) -> Option<(Vec<OutputConf
 
 /// The uplinks of outputs whose rate or law has changed.
 fn governed(old: &[OutputConfig], new: &[OutputConfig]) -> Vec<(UplinkId, UplinkOptions)> {
-    let (old, new) = (assembly::uplinks(old), assembly::uplinks(new));
+    let uplinks = |outputs: &[OutputConfig]| {
+        let mut uplinks = Vec::new();
+        outputs.iter().for_each(|one| drop(assembly::output(one, &mut uplinks)));
+        uplinks
+    };
+    let (old, new) = (uplinks(old), uplinks(new));
     let all = (0..).map(UplinkId).zip(old.iter().zip(new));
     all.filter(|(_, (old, new))| (old.controller, old.cap) != (new.controller, new.cap))
         .map(|(uplink, (_, new))| (uplink, new))

@@ -197,9 +197,9 @@ async fn the_event_grid_gets_no_retained_record() {
     let mut cloud = Cloud::start(&recipe.authority, rules).await;
     let mut recipe = recipe.at("plant.westeurope-1.ts.eventgrid.azure.net", &cloud);
     recipe.put("connections = \"one\"", "connections = \"one\"\nretain = true");
-    let mut node = recipe.start("grid");
+    let mut node = Node::start("cloud-grid", &recipe.text);
+    node.wait_for_all(&["MQTT at ", "the broker retains nothing"]);
     assert_eq!(cloud.next().await, seen_in("gate-7", ""));
-    node.wait_for("the broker retains nothing");
     recipe.publish("plant/3/alarm", true);
     assert_eq!(cloud.next().await, Seen::Publish("site7/plant/3/alarm".into(), 0x02));
     recipe.publish("plant/4/alarm", false);

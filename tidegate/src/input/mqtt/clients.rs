@@ -191,7 +191,7 @@ pub struct Clients {
     woken: Woken,
     traffic: Arc<Traffic>,
     /// Where they can connect.
-    sockets: Sockets,
+    pub(super) sockets: Sockets,
 }
 
 impl Default for Clients {
@@ -212,11 +212,6 @@ impl Clients {
             traffic: Arc::default(),
             sockets: Sockets::default(),
         }
-    }
-
-    /// Where they can connect.
-    pub(super) fn sockets(&self) -> &Sockets {
-        &self.sockets
     }
 
     /// What all of them said and were told.

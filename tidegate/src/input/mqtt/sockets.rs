@@ -80,7 +80,7 @@ pub(super) fn bound(
             .listen
             .iter()
             .any(|other| other.is_ipv4() && other.port() == address.port() && other.port() != 0);
-        let listener = options.clients.sockets().at(address, beside_ipv4).map_err(|source| {
+        let listener = options.clients.sockets.at(address, beside_ipv4).map_err(|source| {
             let cure = cure(source.kind());
             MqttError::Listen { address, cure, source }
         })?;
