@@ -387,6 +387,7 @@ fn output(output: &OutputConfig, uplinks: &mut Vec<UplinkOptions>) -> OutputOpti
         uplink: UplinkId(place as u16),
         overhead: output.kind().map_or(Size::ZERO, OutputKind::overhead),
         unconfirmed_max: output.unconfirmed_max(),
+        one_lane: output.is_one_connection(),
     }
 }
 

@@ -41,7 +41,7 @@ use tidegate_types::units::Size;
 pub use access::{
     AllowConfig, HookConfig, HookDown, JwtConfig, TlsConfig, UserFrom, WebSocketConfig,
 };
-pub use clients::{ClientVersion, MqttClientConfig};
+pub use clients::MqttClientConfig;
 pub use fleet::{FleetConfig, OrchestrateConfig, OrchestratorConfig, PeerConfig};
 pub use frames::{CameraConfig, Controller, FramesConfig};
 pub use group::{GroupConfig, MemberConfig, PlacedConfig};

@@ -9,6 +9,7 @@ pub(crate) mod both_ends;
 pub mod far_end;
 pub mod findings;
 pub mod key;
+pub mod mqtt;
 mod names;
 pub mod network;
 pub mod places;

@@ -9,6 +9,7 @@ pub mod disk;
 pub mod followed;
 pub mod http;
 pub(crate) mod listen;
+pub mod password;
 pub mod places;
 pub mod proxy_header;
 pub(crate) mod talk;

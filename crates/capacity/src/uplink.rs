@@ -96,6 +96,17 @@ impl Uplink {
         }
     }
 
+    /// Another rate or law from now on. It goes on with the capacity that it has found, and with what is under way.
+    pub fn govern(&mut self, options: &UplinkOptions) {
+        let found = Some(self.capacity()).filter(|rate| !rate.is_zero());
+        let options = UplinkOptions { remembered: found, ..options.clone() };
+        let next = Uplink::new(&options, crate::build(&options), 0);
+        self.controller = next.controller;
+        (self.floor_max, self.is_forgotten) = (next.floor_max, next.is_forgotten);
+        self.is_local = next.is_local;
+        self.controller.patient(self.is_patient());
+    }
+
     /// Bytes below the scheduler.
     #[inline]
     pub fn in_flight(&self) -> Size {
@@ -390,6 +401,25 @@ mod tests {
         assert_eq!(uplink.in_flight(), Size(840));
         uplink.path_down(1);
         assert_eq!(uplink.in_flight(), Size(340));
+    }
+
+    #[test]
+    fn another_cap_counts_at_once_and_what_is_under_way_stays() {
+        let of = |megabits: f64| UplinkOptions {
+            name: "wan".into(),
+            controller: RateControllerName::Known,
+            cap: Some(Rate::from_bits(megabits * 1e6)),
+            remembered: None,
+        };
+        let mut uplink = Uplink::new(&of(8.0), crate::build(&of(8.0)), 1);
+        uplink.picked_for(NOW, 0, Size(1000));
+        let before = uplink.pace();
+        uplink.govern(&of(2.0));
+        assert_eq!(uplink.in_flight(), Size(1000));
+        assert!((uplink.pace().as_f64() / before.as_f64() - 0.25).abs() < 1e-9);
+        let tide = UplinkOptions { controller: RateControllerName::Tide, ..of(1.0) };
+        uplink.govern(&tide);
+        assert!(uplink.pace() <= Rate::from_bits(1e6));
     }
 
     #[test]

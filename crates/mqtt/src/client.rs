@@ -81,20 +81,20 @@ pub fn connect(out: &mut Vec<u8>, login: &Login<'_>) {
     close(out, start);
 }
 
-/// Subscribes to every filter at `qos`. In MQTT 5 retained records come with a new subscription only.
-pub fn subscribe(out: &mut Vec<u8>, version: Version, id: u16, filters: &[String], qos: u8) {
+/// Subscribes to every filter, each at its QoS. In MQTT 5 retained records come with a new subscription only.
+pub fn subscribe(out: &mut Vec<u8>, version: Version, id: u16, filters: &[(String, u8)]) {
     const RETAINED_IF_NEW: u8 = 0x10;
     const RETAIN_AS_PUBLISHED: u8 = 0x08;
     let start = open(out, 0x82);
     out.extend(id.to_be_bytes());
-    let mut options = qos;
+    let mut options = 0;
     if version == Version::V5 {
         out.push(0);
         options |= RETAINED_IF_NEW | RETAIN_AS_PUBLISHED;
     }
-    for filter in filters {
+    for (filter, qos) in filters {
         text(out, filter);
-        out.push(options);
+        out.push(options | qos);
     }
     close(out, start);
 }
@@ -125,6 +125,8 @@ pub struct Welcome<'a> {
     pub maximum_packet_size: Option<u32>,
     /// Highest QoS that it takes.
     pub maximum_qos: u8,
+    /// Whether it retains.
+    pub retains: bool,
     /// Why, in words.
     pub words: Option<&'a str>,
 }
@@ -143,6 +145,7 @@ pub fn welcome(version: Version, body: &[u8]) -> Result<Welcome<'_>, Violation> 
         receive_maximum: u16::MAX,
         maximum_packet_size: None,
         maximum_qos: 2,
+        retains: true,
         words: None,
     };
     if !is_old {
@@ -157,6 +160,7 @@ pub fn welcome(version: Version, body: &[u8]) -> Result<Welcome<'_>, Violation> 
                     welcome.maximum_packet_size = Some(value.positive()?);
                 }
                 (p::MAXIMUM_QOS, value) => welcome.maximum_qos = u8::from(value.flag()?),
+                (p::RETAIN_AVAILABLE, value) => welcome.retains = value.flag()?,
                 (p::REASON_STRING, p::PropertyValue::Text(words)) => welcome.words = Some(words),
                 _ => {}
             }
@@ -277,7 +281,7 @@ mod tests {
             let read = Connect::read(version, reader).unwrap();
             assert_eq!((read.client_id, read.clean, read.keepalive), ("gate-7", false, 30));
             out.clear();
-            subscribe(&mut out, version, 7, &["a/#".into(), "b".into()], 1);
+            subscribe(&mut out, version, 7, &[("a/#".into(), 1), ("b".into(), 0)]);
             let filters = super::super::control::Filters::subscribe(version, &out[2..]).unwrap();
             assert_eq!((filters.id, filters.entries.len()), (7, 2));
         }

@@ -20,6 +20,7 @@ use crate::session::answers::{AckKind, Answers};
 use crate::session::memory::{Memory, ReleaseOutcome};
 use crate::session::record::Facts;
 use crate::session::{BATCH_MAX, Effects, Nobody, SessionSubscriber};
+use crate::topics::TopicMap;
 use crate::{Version, Violation, control, property, write};
 
 /// What we promise in CONNECT: something is heard from us at least this often.
@@ -38,10 +39,10 @@ pub struct Options {
     pub user: Option<String>,
     /// Its password.
     pub password: Option<Hidden>,
-    /// Topic filters.
-    pub topics: Vec<String>,
-    /// QoS of the subscriptions: 0, 1 or 2.
-    pub qos: u8,
+    /// Topic filters, each with its QoS: 0, 1 or 2.
+    pub topics: Vec<(String, u8)>,
+    /// What their topics are called here.
+    pub map: TopicMap,
     /// MQTT 5 or 3.1.1; `None` is 5, and 3.1.1 to a broker that knows no better.
     pub version: Option<Version>,
     /// Records that may be unacknowledged.
@@ -110,6 +111,11 @@ impl<S: SessionSubscriber> ClientSession<S> {
         let memory = self.answers.leave();
         self.answers.resume(memory);
         self.phase = Phase::Closed;
+    }
+
+    /// The password from the next connection on.
+    pub fn set_password(&mut self, password: Option<Hidden>) {
+        self.options.password = password;
     }
 
     /// Begins a connection.
@@ -253,7 +259,7 @@ impl<S: SessionSubscriber> ClientSession<S> {
 
     fn subscribe(&mut self, out: &mut Vec<u8>) {
         self.phase = Phase::Subscribing;
-        wire::subscribe(out, self.version, SUBSCRIBE_ID, &self.options.topics, self.options.qos);
+        wire::subscribe(out, self.version, SUBSCRIBE_ID, &self.options.topics);
     }
 
     /// Answers PUBRELs: their identifiers are free.
@@ -268,7 +274,7 @@ impl<S: SessionSubscriber> ClientSession<S> {
     fn subscribed(&mut self, body: &[u8]) -> Result<(), ClientError> {
         let (_, codes) = wire::granted(self.version, body)?;
         let pairs = self.options.topics.iter().zip(codes);
-        for (topic, &code) in pairs {
+        for ((topic, _), &code) in pairs {
             if code > 2 {
                 return Err(ClientError::NotGranted { topic: topic.as_str().into(), code });
             }
@@ -306,8 +312,9 @@ impl<S: SessionSubscriber> ClientSession<S> {
             (_, Some(id)) => Some(self.answers.expect(id)),
             (_, None) => None,
         };
-        if self.last_topic != publish.topic.as_bytes() {
-            self.last_topic = Bytes::copy_from_slice(publish.topic.as_bytes());
+        let topic = self.options.map.here(publish.topic);
+        if self.last_topic != topic.as_bytes() {
+            self.last_topic = Bytes::copy_from_slice(topic.as_bytes());
         }
         let payload = Bytes::copy_from_slice(publish.payload);
         let record = facts.record(self.source, token, self.last_topic.clone(), payload, now);

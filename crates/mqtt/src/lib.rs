@@ -14,6 +14,7 @@
 //! | `client.rs` | what a client writes, and how it reads what a broker answers |
 //! | `session.rs`, `session` | a broker's side of one client: bytes in, records and answers out |
 //! | `client_session.rs`, `client_session` | a client's side: login, subscription, records, acknowledgements |
+//! | `topics.rs` | what topics are called at the far end |
 //!
 //! ```
 //! use tidegate_mqtt::Version;
@@ -39,6 +40,7 @@ mod property;
 pub mod publish;
 mod reader;
 pub mod session;
+pub mod topics;
 mod write;
 
 /// Protocol version, in the order of appearance.

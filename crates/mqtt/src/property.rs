@@ -24,6 +24,7 @@ pub(crate) const RECEIVE_MAXIMUM: u8 = 0x21;
 pub(crate) const TOPIC_ALIAS_MAXIMUM: u8 = 0x22;
 pub(crate) const TOPIC_ALIAS: u8 = 0x23;
 pub(crate) const MAXIMUM_QOS: u8 = 0x24;
+pub(crate) const RETAIN_AVAILABLE: u8 = 0x25;
 pub(crate) const USER: u8 = 0x26;
 pub(crate) const MAXIMUM_PACKET_SIZE: u8 = 0x27;
 
@@ -62,7 +63,7 @@ pub(crate) const IN_WELCOME: u64 = set(&[
     RECEIVE_MAXIMUM,
     TOPIC_ALIAS_MAXIMUM,
     MAXIMUM_QOS,
-    0x25,
+    RETAIN_AVAILABLE,
     USER,
     MAXIMUM_PACKET_SIZE,
     0x28,

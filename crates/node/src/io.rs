@@ -118,6 +118,13 @@ pub enum Input {
         /// Bytes/s that it carries.
         rate: Rate,
     },
+    /// What is below an output takes only so many records unconfirmed: fewer than the options allow, where it says so.
+    Window {
+        /// Which output.
+        output: OutputId,
+        /// Records.
+        records: usize,
+    },
     /// A path came up or went down.
     PathState {
         /// Which path.

@@ -78,6 +78,7 @@
 //!         uplink: UplinkId(0),
 //!         overhead: Size(40),
 //!         unconfirmed_max: 1000,
+//!         one_lane: false,
 //!     }],
 //!     scheduler: SchedulerName::Tidegate,
 //!     memory: Size::from_mib(16),

@@ -25,6 +25,8 @@ pub struct OutputOptions {
     /// Records that may be unconfirmed at once: what a lost connection sends twice at most. Of the last
     /// tenth every class but the most urgent may use only a part.
     pub unconfirmed_max: usize,
+    /// Whether all classes share one connection: for a far end that lets a client in only once.
+    pub one_lane: bool,
 }
 
 /// Everything a node is made of.
@@ -138,10 +140,22 @@ impl NodeOptions {
         Size(self.part_for(class, self.memory.0))
     }
 
-    /// How many records may be unconfirmed at once on an output before this class must wait: as with
-    /// memory, a bulk backlog never shuts out an alarm.
-    pub fn window_for(&self, class: ClassId, output: OutputId) -> usize {
-        let all = self.outputs[usize::from(output.0)].unconfirmed_max;
+    /// The connection of an output that carries a class. Each class has its own, so that an urgent record overtakes a
+    /// large one, unless the output has one for all.
+    #[inline]
+    pub fn lane_of(&self, output: OutputId, class: ClassId) -> u8 {
+        if self.outputs[usize::from(output.0)].one_lane { 0 } else { self.scheduler.lane_of(class) }
+    }
+
+    /// How many connections an output has.
+    pub fn lanes(&self, output: OutputId) -> u8 {
+        let of_one = self.outputs[usize::from(output.0)].one_lane;
+        if of_one { 1 } else { self.scheduler.lanes(&self.classes) }
+    }
+
+    /// Of the records that may be unconfirmed at once on an output, how many there may be before this class must wait:
+    /// as with memory, a bulk backlog never shuts out an alarm.
+    pub fn window_for(&self, class: ClassId, all: usize) -> usize {
         if !self.scheduler.has_classes() {
             // One FIFO has no head-room: nothing overtakes.
             return all;

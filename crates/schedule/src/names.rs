@@ -33,7 +33,7 @@ impl SchedulerName {
         if self.has_classes() { class.0 } else { 0 }
     }
 
-    /// How many connections an output needs.
+    /// How many connections an output has where each class has its own.
     pub fn lanes(self, classes: &Classes) -> u8 {
         if self.has_classes() { classes.len() as u8 } else { 1 }
     }

@@ -100,6 +100,7 @@ pub fn output(uplink: u16) -> OutputOptions {
         uplink: UplinkId(uplink),
         overhead: Size::ZERO,
         unconfirmed_max: 1000,
+        one_lane: false,
     }
 }
 

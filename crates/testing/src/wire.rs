@@ -115,11 +115,9 @@ impl Wire {
     /// All paths of the node.
     pub fn paths(&self) -> Vec<PathId> {
         let options = self.node.options();
-        let lanes = options.scheduler.lanes(&options.classes);
-        let outputs = 0..options.outputs.len() as u16;
-        let paths = outputs.flat_map(|output| {
-            (0..lanes).map(move |lane| PathId { output: OutputId(output), lane })
-        });
+        let outputs = (0..options.outputs.len() as u16).map(OutputId);
+        let paths = outputs
+            .flat_map(|output| (0..options.lanes(output)).map(move |lane| PathId { output, lane }));
         paths.collect()
     }
 

@@ -223,6 +223,7 @@ fn options() -> NodeOptions {
             uplink: UplinkId(0),
             overhead: Size(40),
             unconfirmed_max: 100_000,
+            one_lane: false,
         }],
         scheduler: SchedulerName::Tidegate,
         memory: Size::from_mib(256),

@@ -39,6 +39,23 @@ fn the_head_of_line_file_plays_in_virtual_time_and_keeps_its_checks() {
 }
 
 #[test]
+fn by_one_connection_an_alarm_waits_for_the_rest_of_one_record_and_for_no_more() {
+    let longest = |text: &str| {
+        let played = sim::play(&World::parse(text).unwrap(), &path(""), None).unwrap();
+        let Delivered { accepted, came, .. } = &played.records["alarm"];
+        assert_eq!((*accepted, came.len()), (150, 150));
+        came.iter().map(|came| came.took).max().unwrap()
+    };
+    let one = text("hol-one-connection.toml");
+    let each = one.replace(", connections = \"one\"", "");
+    assert_ne!(one, each);
+    let (one, each) = (longest(&one), longest(&each));
+    // A record of 20 kB takes 80 ms on this line.
+    let most = each + std::time::Duration::from_millis(90);
+    assert!(each < one && one <= most, "{one:?} by one connection, {each:?} by one for each class");
+}
+
+#[test]
 fn checks_and_faults_of_a_file_count_in_virtual_time() {
     let strict = text("hol.toml").replace("p99 = \"250ms\"", "p99 = \"20ms\"");
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("strict.toml");

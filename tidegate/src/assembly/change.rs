@@ -21,7 +21,7 @@ impl Assembled {
     /// # Errors
     /// An address or a file of it cannot be used: nothing has changed then.
     pub async fn change(&mut self, change: Change) -> anyhow::Result<()> {
-        let Change { config, around, anew, rules, scopes, scripts, operators } = change;
+        let Change { config, around, anew, governed, rules, scopes, scripts, operators } = change;
         let prepared = self.served.prepare(&config.with_peers(), around).await?;
         let links = self.boards.links.clone();
         let build = |place: &usize| {
@@ -35,6 +35,9 @@ impl Assembled {
         self.served.apply(prepared, &mut self.inputs);
         for (place, driver) in anew.into_iter().zip(drivers) {
             self.begin_anew(place, config.output[place].label(), driver).await;
+        }
+        for (uplink, options) in governed {
+            self.running.govern(uplink, options).await;
         }
         self.running.intake.hub().set_scopes(scopes);
         self.running.adapt(scripts, rules).await;

@@ -9,6 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use tidegate_broker::Scopes;
+use tidegate_node::io::UplinkId;
+use tidegate_node::options::UplinkOptions;
 use tidegate_node::rules::{Rules, ScriptId};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval};
@@ -24,7 +26,7 @@ use crate::script::{SCRIPTS_MAX, Script};
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// What a reload applies, for people.
-pub(crate) const APPLIES: &str = "[[stream]], [[script]], [[operator]], [[input]], [limits], [[quota]] and where an [[output]] leads";
+pub(crate) const APPLIES: &str = "[[stream]], [[script]], [[operator]], [[input]], [limits], [[quota]], and where an [[output]] leads and how fast";
 
 /// What a look at the files finds, the configuration first; nothing of one that is not there.
 type Look = Vec<Option<(SystemTime, u64)>>;
@@ -51,6 +53,8 @@ pub struct Change {
     pub around: bool,
     /// Places of the outputs that begin anew.
     pub anew: Vec<usize>,
+    /// Uplinks that have another rate or law.
+    pub governed: Vec<(UplinkId, UplinkOptions)>,
     /// The rules from now on.
     pub rules: Rules,
     /// The same for the node's own broker.
@@ -142,7 +146,8 @@ impl Watch {
         let load = |(place, spec)| Script::load(spec, ScriptId(place as u16));
         let scripts = specs.into_iter().enumerate().map(load).collect::<Result<_, _>>()?;
         let operators = config.operator.clone();
-        Ok((Change { config, around, anew, rules, scopes, scripts, operators }, waiting))
+        let governed = governed(&self.config.output, &config.output);
+        Ok((Change { config, around, anew, governed, rules, scopes, scripts, operators }, waiting))
     }
 
     /// This configuration is in force now.
@@ -183,13 +188,31 @@ pub(crate) fn in_place(
 }
 
 /// The outputs of a new configuration, and the places of those that begin anew; nothing where one cannot, or where there
-/// are others than before.
+/// are others than before. A rate and a law are the uplink's: an output does not notice.
 fn outputs(old: &[OutputConfig], new: &[OutputConfig]) -> Option<(Vec<OutputConfig>, Vec<usize>)> {
-    let is_new = |place: &usize| old[*place] != new[*place];
+    let governed = |place: usize| {
+        let OutputConfig { rate, law, .. } = new[place].clone();
+        OutputConfig { rate, law, ..old[place].clone() }
+    };
+    let is_new = |place: &usize| governed(*place) != new[*place];
     let places: Vec<usize> =
         (old.len() == new.len()).then_some(0..new.len())?.filter(is_new).collect();
-    let can_all = places.iter().all(|place| old[*place].can_become(&new[*place]));
+    let can_all = places.iter().all(|place| governed(*place).can_become(&new[*place]));
     can_all.then(|| (new.to_vec(), places))
+}
+
+/// The uplinks of outputs whose rate or law has changed.
+fn governed(old: &[OutputConfig], new: &[OutputConfig]) -> Vec<(UplinkId, UplinkOptions)> {
+    let uplinks = |outputs: &[OutputConfig]| {
+        let mut uplinks = Vec::new();
+        outputs.iter().for_each(|one| drop(assembly::output(one, &mut uplinks)));
+        uplinks
+    };
+    let (old, new) = (uplinks(old), uplinks(new));
+    let all = (0..).map(UplinkId).zip(old.iter().zip(new));
+    all.filter(|(_, (old, new))| (old.controller, old.cap) != (new.controller, new.cap))
+        .map(|(uplink, (_, new))| (uplink, new))
+        .collect()
 }
 
 /// Sections that are not the same, and of which a reload applies nothing.

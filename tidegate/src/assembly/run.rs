@@ -112,6 +112,7 @@ async fn reload(watch: &mut Watch, node: &mut Assembled) {
     match changed {
         Ok((config, waiting)) => {
             watch.adopt(config);
+            tracing::info!("the configuration was read again and is in force");
             if !waiting.is_empty() {
                 let sections = waiting.join(", ");
                 tracing::warn!(

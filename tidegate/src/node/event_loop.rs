@@ -86,7 +86,6 @@ pub fn start_at(
     let (sender, arrivals) = mpsc::channel(ARRIVALS_MAX);
     let (node, spool) = begin(options, log, &sender)?;
     let intake = Intake::with(sender.clone(), clock, hub.clone());
-    let lanes = node.options().scheduler.lanes(&node.options().classes);
     let (status_sender, status_requests) = mpsc::channel(8);
     let (adaptation, adaptations) = mpsc::channel(1);
     let mut ports = Vec::new();
@@ -94,6 +93,7 @@ pub fn start_at(
     let troubles = Troubles::default();
     for place in 0..node.options().outputs.len() {
         let id = tidegate_node::io::OutputId(place as u16);
+        let lanes = node.options().lanes(id);
         let feedback = Feedback::new(sender.clone(), id, clock).with_troubles(&troubles);
         let name = node.options().outputs[place].name.clone();
         let (orders, port) = OutputPort::new(id, name, lanes, feedback);

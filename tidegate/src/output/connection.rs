@@ -244,6 +244,9 @@ impl<'a, P: Protocol> Connection<'a, P> {
         if is_up && self.past.up_since.is_none() {
             self.past.up_since = Some(Instant::now());
             let known = self.gauge.up(&tcp_info::read(self.stream.tcp())?);
+            if let Some(records) = self.lane.protocol.window() {
+                self.lane.feedback.window(records).await?;
+            }
             self.lane.feedback.path_state(self.lane.number, PathState::Up).await?;
             self.lane.feedback.sample(self.lane.number, known).await?;
         }

@@ -66,6 +66,11 @@ pub trait OutputKind: fmt::Debug {
         UNCONFIRMED_MAX
     }
 
+    /// Whether one connection carries all classes, where others have one for each.
+    fn is_one_connection(&self) -> bool {
+        false
+    }
+
     /// Whether it can end and begin anew with other keys while the node runs: it tells the node of each connection
     /// that ends.
     fn begins_anew(&self) -> bool {

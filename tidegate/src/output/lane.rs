@@ -84,8 +84,12 @@ impl<P: Protocol> Lane<P> {
         loop {
             let far = self.far.clone();
             let FarHost { host, complaint, .. } = &far.hosts[turns.place()];
-            let connecting = connect(host.name.as_str().into(), host.port);
-            let opened = match self.unless_stopped(connecting).await {
+            let protocol = &mut self.protocol;
+            let connecting = async {
+                protocol.prepare().await;
+                connect(host.name.as_str().into(), host.port).await
+            };
+            let opened = match unless_stopped(&mut self.orders, connecting).await {
                 Ok(opened) => opened.map_err(End::Io),
                 Err(Stopping) => return,
             };
@@ -130,22 +134,8 @@ impl<P: Protocol> Lane<P> {
             // Whoever is asked for an older version has not failed either.
             let has_failed = !was_idle && !matches!(end, End::Protocol(ProtocolError::Older(_)));
             let is_due = !has_failed || turns.failed();
-            if is_due && self.unless_stopped(sleep(backoff.next())).await.is_err() {
+            if is_due && unless_stopped(&mut self.orders, sleep(backoff.next())).await.is_err() {
                 return;
-            }
-        }
-    }
-
-    /// Waits for `future`, deaf to all orders but to stop: orders for a lane that is down are void.
-    async fn unless_stopped<T>(&mut self, future: impl Future<Output = T>) -> Result<T, Stopping> {
-        tokio::pin!(future);
-        loop {
-            tokio::select! {
-                value = &mut future => return Ok(value),
-                order = self.orders.recv() => match order {
-                    None | Some(Order::Stop) => return Err(Stopping),
-                    Some(_) => {}
-                },
             }
         }
     }
@@ -179,6 +169,23 @@ impl<P: Protocol> Lane<P> {
             connection.close().await;
         }
         end
+    }
+}
+
+/// Waits for `future`, deaf to all orders but to stop: orders for a lane that is down are void.
+async fn unless_stopped<T>(
+    orders: &mut mpsc::UnboundedReceiver<Order>,
+    future: impl Future<Output = T>,
+) -> Result<T, Stopping> {
+    tokio::pin!(future);
+    loop {
+        tokio::select! {
+            value = &mut future => return Ok(value),
+            order = orders.recv() => match order {
+                None | Some(Order::Stop) => return Err(Stopping),
+                Some(_) => {}
+            },
+        }
     }
 }
 

@@ -75,6 +75,11 @@ pub trait Protocol: Send {
     /// one record. Where it may not, it waits for the record's end.
     const INTERLEAVES: bool;
 
+    /// Gets what the next connection needs and takes time to get: a password of today.
+    fn prepare(&mut self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
     /// The next connection leads to this host.
     fn leads_to(&mut self, _host: &Host) {}
 
@@ -101,6 +106,12 @@ pub trait Protocol: Send {
 
     /// Whether the login is done.
     fn is_ready(&self) -> bool;
+
+    /// How many records the far end takes unconfirmed, where the node must know it: all classes go by one connection, and
+    /// what the node had ordered beyond would wait here in front of what is more urgent.
+    fn window(&self) -> Option<usize> {
+        None
+    }
 
     /// Whether the far end takes another record now.
     fn may_send(&self) -> bool;

@@ -85,9 +85,15 @@ impl OutputConfig {
         let known = |output: &OutputConfig| {
             let kind = output.kind().filter(|kind| kind.begins_anew())?;
             let own = (kind.name(), kind.overhead(), kind.confirms(), output.unconfirmed_max());
+            let own = (own, kind.is_one_connection());
             Some((own, output.rate, output.law(), output.uplink().to_owned()))
         };
         self.label() == other.label() && known(self).is_some_and(|own| known(other) == Some(own))
+    }
+
+    /// Whether one connection carries all classes.
+    pub fn is_one_connection(&self) -> bool {
+        self.kind().is_some_and(OutputKind::is_one_connection)
     }
 
     /// When it confirms a record, which the log then forgets.

@@ -137,9 +137,9 @@ impl Rehearsal {
 
     /// An output is connected, or is not.
     pub fn connect(&mut self, output: usize, is_up: bool) {
-        let options = self.seat.options();
-        for lane in 0..options.scheduler.lanes(&options.classes) {
-            let path = PathId { output: OutputId(output as u16), lane };
+        let output = OutputId(output as u16);
+        for lane in 0..self.seat.options().lanes(output) {
+            let path = PathId { output, lane };
             if !is_up {
                 self.handed.remove(&path);
                 let on = |happening: &Happening| match happening {
@@ -328,6 +328,7 @@ fn node(line: &Line, is_scripted: bool) -> Result<Node, OptionsError> {
         uplink: UplinkId(if line.is_measured { place as u16 } else { 0 }),
         overhead: Size::ZERO,
         unconfirmed_max: 256,
+        one_lane: false,
     };
     let controller = match line.rate {
         _ if line.is_measured => RateControllerName::Tide,

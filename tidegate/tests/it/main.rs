@@ -6,6 +6,7 @@
 mod backlog;
 mod check;
 mod cli;
+mod cloud;
 mod command_line;
 mod corpus;
 mod disk;
@@ -25,6 +26,7 @@ mod once;
 mod page;
 mod proxy;
 mod rabbitmq;
+mod reloads;
 mod replay;
 mod run;
 mod schema;

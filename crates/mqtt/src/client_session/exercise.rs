@@ -5,6 +5,7 @@ use tidegate_types::units::Time;
 
 use super::{ClientSession, ClientStep, Options};
 use crate::session::{BATCH_MAX, Effects, Memory};
+use crate::topics::TopicMap;
 
 /// Plays the bytes to a client as a broker would, and checks what must always hold. The first byte
 /// chooses how the bytes are cut into reads and how the node answers.
@@ -17,8 +18,8 @@ pub fn exercise(bytes: &[u8]) {
         client_id: "fuzz".into(),
         user: None,
         password: None,
-        topics: vec!["#".into()],
-        qos: 2,
+        topics: vec![("#".into(), 2)],
+        map: TopicMap::default(),
         version: None,
         receive_maximum: 4,
         max_packet_size: 2048,

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_capacity::RateControllerName;
 use tidegate_log::SessionPosition;
 use tidegate_types::amount::Amount;
 use tidegate_types::class::ClassId;
 use tidegate_types::record::{DeliveryId, Owner, Quota, SourceId};
 use tidegate_types::units::{Rate, Size};
 
-use super::{OutputId, QueueId};
+use super::{OutputId, QueueId, UplinkId};
 use crate::rules::{RuleId, Rules};
 
 /// Orders from people, other nodes and the orchestrator.
@@ -119,5 +120,14 @@ pub enum Control {
         memory: Size,
         /// Bytes of one record.
         record_max: Size,
+    },
+    /// Another rate or law of an uplink. What is under way goes on.
+    Govern {
+        /// Which uplink.
+        uplink: UplinkId,
+        /// How its capacity is found.
+        controller: RateControllerName,
+        /// Never more than this.
+        cap: Option<Rate>,
     },
 }

@@ -7,16 +7,17 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tidegate_capacity::RateControllerName;
 use tidegate_log::Lever;
 use tidegate_schedule::queue::{Delivery, DeliveryKey, MoveTarget, QueueSpec};
 use tidegate_types::record::{DropReason, Fate, Offered, Record, SourceId, WorkId};
-use tidegate_types::units::Size;
+use tidegate_types::units::{Rate, Size};
 
 use super::Node;
 use super::admission::size_of;
 use super::holdings::{Keep, StreamKey};
 use super::preparation::changed;
-use crate::io::{Content, Destination, Edit, Event, Otherwise, OutputId, QueueId};
+use crate::io::{Content, Destination, Edit, Event, Otherwise, OutputId, QueueId, UplinkId};
 use crate::options::{NodeOptions, OptionsError};
 use crate::rules::Rules;
 
@@ -245,6 +246,24 @@ impl Node {
         for stream in streams {
             self.admission.no_longer_full(&mut self.base, stream);
         }
+    }
+
+    /// Holds an uplink to another rate or law; one that does not exist is left.
+    pub(super) fn govern(
+        &mut self,
+        uplink: UplinkId,
+        controller: RateControllerName,
+        cap: Option<Rate>,
+    ) {
+        let mut options = NodeOptions::clone(&self.base.options);
+        let Some(of) = options.uplinks.get_mut(usize::from(uplink.0)) else { return };
+        (of.controller, of.cap) = (controller, cap);
+        if options.check().is_err() {
+            return self.base.unsupported("a law without the rate that it needs");
+        }
+        self.egress.govern(uplink, &options.uplinks[usize::from(uplink.0)]);
+        self.base.options = Arc::new(options);
+        self.base.holdings.lay_out(self.base.options.clone());
     }
 
     /// Puts new rules in force, or leaves all as it is and says why. A record that waits gets the class,

@@ -35,7 +35,7 @@ use self::grants::Grants;
 use self::state::{OutputState, Picked, Trust, UplinkState};
 use super::base::Base;
 use super::holdings::Cut;
-use crate::io::{Output, OutputId, PathId};
+use crate::io::{Output, OutputId, PathId, UplinkId};
 use crate::options::{NodeOptions, UplinkOptions};
 
 /// Outputs, uplinks and neighbours.
@@ -66,12 +66,13 @@ fn metered(options: &NodeOptions, spec: QueueSpec) -> ClassId {
 
 impl Egress {
     pub(super) fn new(options: &NodeOptions) -> Self {
-        let lanes = usize::from(options.scheduler.lanes(&options.classes));
         let mut outputs = Vec::new();
         let mut paths = vec![0; options.uplinks.len()];
-        for output in &options.outputs {
+        for (place, output) in options.outputs.iter().enumerate() {
             let uplink = usize::from(output.uplink.0);
-            outputs.push(OutputState::new(lanes, uplink, paths[uplink]));
+            let lanes = usize::from(options.lanes(OutputId(place as u16)));
+            let window = output.unconfirmed_max;
+            outputs.push(OutputState::new(lanes, window, uplink, paths[uplink]));
             paths[uplink] += lanes;
         }
         let uplink = |(index, spec): (usize, &UplinkOptions)| UplinkState {
@@ -88,6 +89,15 @@ impl Egress {
             uplinks,
             grants: Grants::default(),
             candidates: UplinkCandidates::default(),
+        }
+    }
+
+    /// Holds an uplink to these options.
+    pub(super) fn govern(&mut self, uplink: UplinkId, options: &UplinkOptions) {
+        if let Some(state) = self.uplinks.get_mut(usize::from(uplink.0)) {
+            state.uplink.govern(options);
+            // What waited for its pace is looked at anew.
+            state.wake = None;
         }
     }
 
@@ -121,7 +131,7 @@ impl Egress {
     /// Hands bytes of a record to a connection: the one way out of the node.
     fn hand_over(&mut self, base: &mut Base, handing: Handing) -> Output {
         let Handing { key, output, choice, piece } = handing;
-        let lane_index = base.options.scheduler.lane_of(choice.class);
+        let lane_index = base.options.lane_of(output, choice.class);
         let state = &mut self.outputs[usize::from(output.0)];
         let path = state.first_path + usize::from(lane_index);
         let lane = &mut state.lanes[usize::from(lane_index)];

@@ -123,6 +123,9 @@ impl Node {
             Input::Capacity { output, rate } => {
                 self.egress.capacity_told(output, rate);
             }
+            Input::Window { output, records } => {
+                self.egress.window_told(&self.base, output, records);
+            }
             Input::PathState { path, state } => self.path_state(path, state),
             Input::DestinationState { destination, up } => {
                 self.destination_state(destination, up);
@@ -183,6 +186,7 @@ impl Node {
             Control::Reconsider => self.reconsider(),
             Control::Rules(rules) => self.reload(&rules),
             Control::Limits { memory, record_max } => self.limit(memory, record_max),
+            Control::Govern { uplink, controller, cap } => self.govern(uplink, controller, cap),
         }
     }
 

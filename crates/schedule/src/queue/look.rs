@@ -5,7 +5,7 @@ use std::ops::Range;
 use tidegate_types::class::ClassId;
 use tidegate_types::ids::OutputId;
 
-use super::{Backlog, DeliveryKey, DeliveryState, QueueKey, Queues, Timing};
+use super::{Backlog, DeliveryKey, DeliveryState, List, QueueKey, Queues, Timing};
 
 impl Queues {
     /// What waits in a class for an output.
@@ -56,6 +56,12 @@ impl Queues {
             late_records: late.records,
             bytes: live.bytes + late.bytes,
         }
+    }
+
+    /// The oldest delivery of a class on a list.
+    pub fn oldest_on(&self, list: &List, class: ClassId) -> Option<DeliveryKey> {
+        let mut all = std::iter::successors(list.front, |&key| self.deliveries[key].next);
+        all.find(|&key| self.deliveries[key].spec.class == class)
     }
 
     /// The oldest waiting delivery of a queue.

@@ -44,6 +44,7 @@ pub(super) fn options(scenario: &Scenario) -> anyhow::Result<NodeOptions> {
         uplink: UplinkId(0),
         overhead: Size::ZERO,
         unconfirmed_max: 100_000,
+        one_lane: false,
     };
     Ok(NodeOptions {
         name: "edge".into(),

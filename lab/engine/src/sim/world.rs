@@ -84,7 +84,7 @@ impl<'s> World<'s> {
     pub fn new(scenario: &'s Scenario, seed: u64) -> anyhow::Result<Self> {
         let random = |part| Random::new(seed, part);
         let options = build::options(scenario)?;
-        let lanes = usize::from(options.scheduler.lanes(&options.classes));
+        let lanes = usize::from(options.lanes(OutputId(0)));
         let spec = &scenario.connection;
         let lane = |flow| {
             let reno = (spec.window == Window::Reno).then(Reno::new);

@@ -1,12 +1,14 @@
 //! Clients of existing brokers: what they need, and that no record goes round in circles.
 
+use tidegate_mqtt::topics::TopicLine;
 use tidegate_types::topic::Filter;
 
 use super::Findings;
 use crate::config::places::Place;
 use crate::config::{Config, MqttClientConfig, OutputConfig};
 use crate::keys::far_end::FarEnd;
-use crate::keys::secrets::one_password;
+use crate::keys::mqtt::{self, Direction};
+use crate::output::mqtt::MqttOutputConfig;
 
 /// What one `mqtt_client` must have.
 pub(in crate::config) fn client(client: &MqttClientConfig, place: &Place, findings: &mut Findings) {
@@ -16,11 +18,18 @@ pub(in crate::config) fn client(client: &MqttClientConfig, place: &Place, findin
         let text = "one host only: what a broker keeps for a client is there alone";
         findings.error(place.to("url"), text);
     }
-    if client.topics.is_empty() {
+    mqtt::check_topics(&client.topic, Direction::In, place, findings);
+    if !client.topic.is_empty() && client.topics != MqttClientConfig::default().topics {
+        let text = "topic says what comes, too: keep one of the two";
+        findings.error(place.to("topics"), text);
+    }
+    if client.topics.is_empty() && client.topic.is_empty() {
         findings.error(place.to("topics"), "nothing would come: give topics = [\"#\"]");
     }
-    for (index, topic) in client.topics.iter().enumerate() {
-        if let Err(error) = Filter::new(unshared(topic)) {
+    for (index, (topic, _)) in client.comes().iter().enumerate() {
+        if client.topic.is_empty()
+            && let Err(error) = Filter::new(topic)
+        {
             findings.error(place.to("topics").to(index), format!("{topic:?}: {error}"));
         }
     }
@@ -28,18 +37,21 @@ pub(in crate::config) fn client(client: &MqttClientConfig, place: &Place, findin
         let text = "the broker keeps the session under it: give a name, or leave the key out";
         findings.error(place.to("client_id"), text);
     }
-    one_password(&client.password_env, &client.password_file, place, findings);
-    let has_password = client.password_env.is_some() || client.password_file.is_some();
-    if client.user.is_none() && has_password {
-        findings.error(place.clone(), "a password without a user: give user = \"...\"");
-    }
+    client.login().check(place, findings);
 }
 
 /// No two clients of one name at a broker, and no loop: what is taken from a broker must not be sent to
 /// it again.
 pub(super) fn check(config: &Config, findings: &mut Findings) {
     let node = config.node.name();
+    unnamed(config, findings);
     let mut names: Vec<(String, String)> = Vec::new();
+    for output in &config.output {
+        let Some(mqtt) = &output.mqtt else { continue };
+        let ids = mqtt.client_ids(&node, output.label(), config.class.len());
+        let pairs = |broker: String| ids.iter().map(move |id| (broker.clone(), id.clone()));
+        names.extend(brokers(mqtt.far_end()).into_iter().flat_map(pairs));
+    }
     for (index, input) in config.input.iter().enumerate() {
         let Some(client) = &input.mqtt_client else { continue };
         let place = Place::section("input").to(index).to("mqtt_client");
@@ -92,21 +104,58 @@ fn returns<'c>(
     client: &'c MqttClientConfig,
     own: &str,
 ) -> Option<(String, Way<'c>)> {
-    let is_own = |output: &&OutputConfig| {
-        let all = output.mqtt.as_ref().map(|mqtt| brokers(mqtt.far_end()));
-        all.is_some_and(|all| all.iter().any(|broker| broker == own))
+    let to_own = |label: &str| {
+        let output = config.output.iter().find(|output| output.label() == label)?;
+        let mqtt = output.mqtt.as_ref()?;
+        brokers(mqtt.far_end()).iter().any(|broker| broker == own).then_some(mqtt)
     };
-    let own: Vec<&str> = config.output.iter().filter(is_own).map(OutputConfig::label).collect();
-    let goes_back = |topic: &'c str| {
-        let ways = ways(config, topic);
-        ways.into_iter().find(|(_, way)| own.contains(&way.output))
+    client.comes().iter().find_map(|(here, there)| {
+        let goes_back = |(part, way): &(String, Way<'c>)| {
+            to_own(way.output).is_some_and(|mqtt| sends_as(mqtt, part, there))
+        };
+        ways(config, here).into_iter().find(goes_back)
+    })
+}
+
+/// Whether an output sends records of these topics by names that a subscription takes.
+fn sends_as(mqtt: &MqttOutputConfig, part: &str, subscribed: &str) -> bool {
+    let meet = |one: &str, other: &str| common(&levels(one), &levels(other)).is_some();
+    let lines = mqtt::map(&mqtt.topic).0;
+    let by = |line: &TopicLine| meet(&line.here(), part) && meet(&line.there(), subscribed);
+    if lines.is_empty() { meet(part, subscribed) } else { lines.iter().any(by) }
+}
+
+/// Records whose topics have no name at the far end of an output.
+fn unnamed(config: &Config, findings: &mut Findings) {
+    // What comes, as far as the configuration says it.
+    let clients: Option<Vec<&MqttClientConfig>> =
+        config.input.iter().map(|input| input.mqtt_client.as_ref()).collect();
+    let come: Vec<String> = match clients.as_deref() {
+        None | Some([]) => vec!["#".into()],
+        Some(all) => all.iter().flat_map(|one| one.comes()).map(|(here, _)| here).collect(),
     };
-    client.topics.iter().find_map(|topic| goes_back(unshared(topic)))
+    let all: Vec<(String, Way<'_>)> = come.iter().flat_map(|topic| ways(config, topic)).collect();
+    for (index, output) in config.output.iter().enumerate() {
+        let Some(mqtt) = output.mqtt.as_ref().filter(|mqtt| !mqtt.topic.is_empty()) else {
+            continue;
+        };
+        let lines: Vec<String> = mqtt::map(&mqtt.topic).0.iter().map(TopicLine::here).collect();
+        let is_named = |part: &str| lines.iter().any(|line| covers(&levels(line), &levels(part)));
+        let mut those = all.iter().filter(|(_, way)| way.output == output.label());
+        if let Some((part, _)) = those.find(|(part, _)| !is_named(part)) {
+            let text = format!(
+                "records of {part:?} go to this output, and no entry takes all of them: those are dropped and counted \
+                 (refused); give them an entry, or a [[stream]] to another output"
+            );
+            let place = Place::section("output").to(index).to("mqtt").to("topic");
+            findings.warning(place, text);
+        }
+    }
 }
 
 /// The ways that records of a filter may take, each with the part of the topics that takes it: rules in their order,
 /// without what earlier ones take, up to one that takes all.
-fn ways<'c>(config: &'c Config, topic: &'c str) -> Vec<(String, Way<'c>)> {
+fn ways<'c>(config: &'c Config, topic: &str) -> Vec<(String, Way<'c>)> {
     let topic = levels(topic);
     let first = config.output.first().map(OutputConfig::label);
     let mut taken: Vec<Vec<&str>> = Vec::new();
@@ -162,12 +211,6 @@ fn common<'f>(one: &[&'f str], other: &[&'f str]) -> Option<Vec<&'f str>> {
 
 fn levels(filter: &str) -> Vec<&str> {
     filter.split('/').collect()
-}
-
-/// The filter of a shared subscription, or the filter itself.
-fn unshared(topic: &str) -> &str {
-    let shared = topic.strip_prefix("$share/").and_then(|rest| rest.split_once('/'));
-    shared.map_or(topic, |(_, filter)| filter)
 }
 
 /// Whether the wide filter takes every topic that the narrow one takes.

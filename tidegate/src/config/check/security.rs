@@ -1,8 +1,11 @@
 //! TLS, users and rights: keys that need each other.
 
+use std::net::IpAddr;
+
 use crate::config::places::Place;
 use crate::config::units::Listen;
 use crate::config::{MqttInputConfig, UserFrom};
+use crate::keys::url::host_and_port;
 use crate::support::access::Allow;
 
 use super::Findings;
@@ -119,9 +122,23 @@ fn identification(mqtt: &MqttInputConfig, place: &Place, findings: &mut Findings
         findings.warning(place.to("listen"), text);
     }
     tokens(mqtt, place, findings);
+    hook(mqtt, place, findings);
     if mqtt.knows_users() && mqtt.tls.is_none() && mqtt.listen.as_ref().is_some_and(is_open) {
         let text = "passwords cross the network in the clear: give tls, or listen on loopback";
         findings.warning(place.to("users"), text);
+    }
+}
+
+/// Passwords are told to the hook.
+fn hook(mqtt: &MqttInputConfig, place: &Place, findings: &mut Findings) {
+    let url = mqtt.hook.as_ref().and_then(|hook| hook.url.as_deref()).unwrap_or_default();
+    let Some(rest) = url.strip_prefix("http://") else { return };
+    let authority = rest.split('/').next().unwrap_or_default();
+    let Some((host, _)) = host_and_port(authority) else { return };
+    let is_here = host.parse().map_or(host == "localhost", |ip: IpAddr| ip.is_loopback());
+    if !is_here {
+        let text = "passwords cross the network in the clear, and whoever stands between can answer: take https://";
+        findings.warning(place.to("hook").to("url"), text);
     }
 }
 

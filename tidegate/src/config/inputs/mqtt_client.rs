@@ -1,16 +1,16 @@
 //! `mqtt_client` of an `[[input]]`.
 
 use anyhow::Context;
-use tidegate_mqtt::Version;
 use tidegate_mqtt::client_session::Options;
 
+use crate::config::MqttClientConfig;
 use crate::config::check::brokers;
-use crate::config::{ClientVersion, MqttClientConfig};
 use crate::input::kind::{Certificates, Driver, InputKind, Surroundings};
 use crate::input::mqtt::client::{MqttClient, MqttClientOptions};
 use crate::keys::findings::Findings;
+use crate::keys::mqtt;
 use crate::keys::places::Place;
-use crate::keys::secrets::{self, Secret};
+use crate::keys::secrets::Secret;
 
 impl InputKind for MqttClientConfig {
     fn name(&self) -> &'static str {
@@ -26,7 +26,7 @@ impl InputKind for MqttClientConfig {
     }
 
     fn secrets(&self) -> Vec<Secret<'_>> {
-        Secret::password(&self.password_env, &self.password_file).collect()
+        self.login().secrets()
     }
 
     fn build(&self, surroundings: &Surroundings) -> anyhow::Result<Box<dyn Driver>> {
@@ -36,20 +36,14 @@ impl InputKind for MqttClientConfig {
             host: host.name,
             port: host.port,
             tls: tls.map(|tls| tls.speaking(self.alpn.as_deref())),
+            password: self.login().password()?,
             session: Options {
                 client_id: self.client_id(&surroundings.node),
                 user: self.user.clone(),
-                password: secrets::password(
-                    self.password_env.as_deref(),
-                    self.password_file.as_deref(),
-                )?,
-                topics: self.topics.clone(),
-                qos: self.qos,
-                version: match self.version {
-                    ClientVersion::Auto => None,
-                    ClientVersion::V311 => Some(Version::V311),
-                    ClientVersion::V5 => Some(Version::V5),
-                },
+                password: None,
+                topics: self.subscriptions(),
+                map: mqtt::map(&self.topic),
+                version: self.version.fixed(),
                 receive_maximum: MqttClientOptions::RECEIVE_MAXIMUM,
                 max_packet_size: surroundings.max_packet_size(),
             },

@@ -8,7 +8,7 @@
 
 mod trouble;
 
-use std::future::ready;
+use std::future::{pending, ready};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tidegate_broker::Message;
 use tidegate_mqtt::client as wire;
 use tidegate_mqtt::client_session::{self, ClientSession, ClientStep, Options};
 use tidegate_types::record::{Offered, RefuseReason, Token};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
 use self::trouble::Trouble;
 use super::buffer::Buffer;
@@ -31,6 +31,7 @@ use crate::node::door::{Bringer, Door, From};
 use crate::support::backoff::Backoff;
 use crate::support::complaints::Complaint;
 use crate::support::dial::connect;
+use crate::support::password::{Fresh, Password};
 use crate::support::tls::{ClientTls, Stream, server_name};
 
 /// How long login and subscription may take.
@@ -55,6 +56,8 @@ pub struct MqttClientOptions {
     pub tls: Option<ClientTls>,
     /// What to subscribe, and as whom.
     pub session: Options,
+    /// The password of each connection.
+    pub password: Option<Password>,
 }
 
 impl MqttClientOptions {
@@ -85,7 +88,7 @@ impl Driver for MqttClient {
 /// Serves until the node is gone. Trouble is told once, and tried again with growing pauses.
 pub async fn run(options: MqttClientOptions, intake: Intake, clients: Arc<Clients>) {
     let (host, port): (Arc<str>, u16) = (options.host.as_str().into(), options.port);
-    let tls = options.tls.clone();
+    let (tls, password) = (options.tls.clone(), options.password.clone());
     let client_id: Arc<str> = options.session.client_id.as_str().into();
     let memory = clients.reserve(&client_id);
     let Ok(source) = intake.open(client_id).await else { return };
@@ -99,6 +102,7 @@ pub async fn run(options: MqttClientOptions, intake: Intake, clients: Arc<Client
         door,
         paused: false,
         has_asked: false,
+        renews_at: None,
         effects,
     };
     if !client.go_on().await {
@@ -111,13 +115,17 @@ pub async fn run(options: MqttClientOptions, intake: Intake, clients: Arc<Client
         let trouble = tokio::select! {
             biased;
             () = intake.closed() => return,
-            opened = open(&host, port, tls.as_ref()) => match opened {
+            opened = client.open(&host, port, tls.as_ref(), password.as_ref()) => match opened {
                 Ok(stream) => client.serve(stream, &complaint, &intake).await,
                 Err(error) => error.into(),
             },
         };
         if matches!(trouble, Trouble::Stopping) {
             return;
+        }
+        if matches!(trouble, Trouble::Renewing) {
+            client.rest(Duration::ZERO).await;
+            continue;
         }
         if complaint.is_new(&trouble.to_string()) {
             tracing::warn!(%host, port, "no records from the broker: {trouble}");
@@ -132,18 +140,6 @@ pub async fn run(options: MqttClientOptions, intake: Intake, clients: Arc<Client
     }
 }
 
-/// Connects; TLS is agreed on later, with the login.
-async fn open(host: &Arc<str>, port: u16, tls: Option<&ClientTls>) -> io::Result<Stream> {
-    let tcp = connect(host.clone(), port).await?;
-    match tls {
-        None => Ok(tcp.into()),
-        Some(tls) => {
-            let name = server_name(host).map_err(io::Error::other)?;
-            Stream::client(tcp, tls.config(), name)
-        }
-    }
-}
-
 struct Client {
     /// For messages.
     host: Arc<str>,
@@ -154,6 +150,8 @@ struct Client {
     paused: bool,
     /// Whether the node was asked to forget the session of the present connection.
     has_asked: bool,
+    /// When another connection with a newer password is to be made.
+    renews_at: Option<Instant>,
     effects: Effects,
 }
 
@@ -178,6 +176,29 @@ impl Bringer for Session {
 }
 
 impl Client {
+    /// Connects, with a password of today; TLS is agreed on later, with the login.
+    async fn open(
+        &mut self,
+        host: &Arc<str>,
+        port: u16,
+        tls: Option<&ClientTls>,
+        password: Option<&Password>,
+    ) -> io::Result<Stream> {
+        if let Some(password) = password {
+            let Fresh { password, renews_in } = password.now().await;
+            self.session.set_password(Some(password));
+            self.renews_at = renews_in.map(|after| Instant::now() + after);
+        }
+        let tcp = connect(host.clone(), port).await?;
+        match tls {
+            None => Ok(tcp.into()),
+            Some(tls) => {
+                let name = server_name(host).map_err(io::Error::other)?;
+                Stream::client(tcp, tls.config(), name)
+            }
+        }
+    }
+
     /// Tells the node that the session of an earlier process goes on; false where it is stopping.
     async fn go_on(&mut self) -> bool {
         if self.source.session(LASTS, false).await.is_err() {
@@ -212,9 +233,17 @@ impl Client {
             Ok(Ok(())) => {
                 told.is_new("");
                 tracing::info!(host = &*self.host, "subscribed at the broker");
+                let renews_at = self.renews_at;
+                let renewal = async {
+                    match renews_at {
+                        Some(at) => sleep_until(at).await,
+                        None => pending().await,
+                    }
+                };
                 tokio::select! {
                     biased;
                     () = intake.closed() => Err(Trouble::Stopping),
+                    () = renewal => Err(Trouble::Renewing),
                     end = self.exchange(&mut wire, false) => end,
                 }
             }

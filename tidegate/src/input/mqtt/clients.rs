@@ -24,6 +24,7 @@ pub use self::roll::ClientStatus;
 use self::worth::{Age, Worth};
 use super::revive::NO_DOOR;
 use super::session::Memory;
+use super::sockets::Sockets;
 use super::traffic::Traffic;
 use super::woken::Woken;
 
@@ -189,6 +190,8 @@ pub struct Clients {
     started: u64,
     woken: Woken,
     traffic: Arc<Traffic>,
+    /// Where they can connect.
+    pub(super) sockets: Sockets,
 }
 
 impl Default for Clients {
@@ -207,6 +210,7 @@ impl Clients {
             started: started.as_millis() as u64,
             woken: Woken::default(),
             traffic: Arc::default(),
+            sockets: Sockets::default(),
         }
     }
 
@@ -649,7 +653,14 @@ mod tests {
         assert!(come(100, "a").is_ok());
         drop(flood);
         let table = clients.lock();
-        assert_eq!((table.entries.len(), table.presence.at(door)), (0, 0));
+        assert_eq!((table.entries.len(), table.presence.at(door)), (0, Some(0)));
+        drop(table);
+        clients.close_door(door);
+        assert_eq!(
+            clients.lock().presence.at(door),
+            None,
+            "a listener that is gone leaves nothing"
+        );
     }
 
     #[test]

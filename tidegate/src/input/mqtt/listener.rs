@@ -264,6 +264,7 @@ impl MqttListener {
         if ended.is_err() {
             tracing::warn!("some mqtt connections did not end in time");
         }
+        shared.options.clients.close_door(door);
     }
 }
 
@@ -312,7 +313,7 @@ impl Accepting {
     }
 }
 
-async fn accept_all(listener: TcpListener, mut word: watch::Receiver<Word>) {
+async fn accept_all(listener: Arc<TcpListener>, mut word: watch::Receiver<Word>) {
     let mut wait = Duration::ZERO;
     loop {
         let accepted = tokio::select! {

@@ -1,9 +1,11 @@
 //! The sockets that a listener accepts at: bound, or why not.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::TcpListener;
 
 use super::options::MqttOptions;
@@ -42,7 +44,29 @@ pub enum MqttError {
 }
 
 /// An address of the options, and its socket.
-pub(super) type Bound = (SocketAddr, TcpListener);
+pub(super) type Bound = (SocketAddr, Arc<TcpListener>);
+
+/// The sockets of all listeners of a node: an address goes from one to another with its socket, so that whoever connects
+/// meanwhile is served.
+#[derive(Debug, Default)]
+pub(super) struct Sockets(Mutex<BTreeMap<SocketAddr, Weak<TcpListener>>>);
+
+impl Sockets {
+    /// The socket at an address: that of another listener, or a new one.
+    fn at(&self, address: SocketAddr, beside_ipv4: bool) -> io::Result<Arc<TcpListener>> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, socket| socket.strong_count() > 0);
+        let socket = match all.get(&address).and_then(Weak::upgrade) {
+            Some(socket) => TcpListener::from_std(SockRef::from(&*socket).try_clone()?.into())?,
+            None => listen(address, beside_ipv4)?,
+        };
+        let socket = Arc::new(socket);
+        if address.port() != 0 {
+            all.insert(address, Arc::downgrade(&socket));
+        }
+        Ok(socket)
+    }
+}
 
 /// Binds those addresses of the options that are wanted.
 pub(super) fn bound(
@@ -56,7 +80,7 @@ pub(super) fn bound(
             .listen
             .iter()
             .any(|other| other.is_ipv4() && other.port() == address.port() && other.port() != 0);
-        let listener = listen(address, beside_ipv4).map_err(|source| {
+        let listener = options.clients.sockets.at(address, beside_ipv4).map_err(|source| {
             let cure = cure(source.kind());
             MqttError::Listen { address, cure, source }
         })?;

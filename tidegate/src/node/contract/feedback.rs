@@ -111,6 +111,14 @@ impl Feedback {
         self.send(Input::Capacity { output: self.output, rate }).await
     }
 
+    /// What is below takes only so many records unconfirmed.
+    ///
+    /// # Errors
+    /// The loop is gone.
+    pub async fn window(&self, records: usize) -> Result<(), Stopping> {
+        self.send(Input::Window { output: self.output, records }).await
+    }
+
     /// A lane came up or went down. When it goes down, everything unconfirmed on it is sent again.
     ///
     /// # Errors

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tidegate_log::SessionState;
 use tidegate_log::mirror::SegmentLengths;
-use tidegate_node::io::{Control, Input, OutputId};
+use tidegate_node::io::{Control, Input, OutputId, UplinkId};
+use tidegate_node::options::UplinkOptions;
 use tidegate_node::rules::Rules;
 use tidegate_node::status::NodeStatus;
 use tidegate_types::demand::Measured;
@@ -68,6 +69,13 @@ impl Running {
     pub async fn limit(&self, memory: Size, record_max: Size) {
         // A send fails only when the loop has ended already.
         let order = Control::Limits { memory, record_max };
+        let _ = self.arrivals.send(Arrival::Input(Input::Control(order))).await;
+    }
+
+    /// Holds an uplink to another rate or law.
+    pub async fn govern(&self, uplink: UplinkId, options: UplinkOptions) {
+        let UplinkOptions { controller, cap, .. } = options;
+        let order = Control::Govern { uplink, controller, cap };
         let _ = self.arrivals.send(Arrival::Input(Input::Control(order))).await;
     }
 

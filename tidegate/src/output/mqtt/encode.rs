@@ -13,7 +13,7 @@ use crate::node::contract::Transmit;
 ///
 /// # Errors
 /// `Oversize` where something does not fit in MQTT's fields or in `packet_max` bytes; `Refused` for a
-/// key that is no topic.
+/// key that is no topic, or has no name at the far end.
 pub(super) fn publish(
     options: &MqttOptions,
     version: Version,
@@ -23,9 +23,9 @@ pub(super) fn publish(
     out: &mut BytesMut,
 ) -> Result<(), DropReason> {
     let record = &*order.record;
-    let is_topic = std::str::from_utf8(&record.key)
-        .is_ok_and(|key| !key.is_empty() && !key.contains(['+', '#', '\0']));
-    if !is_topic {
+    let key = std::str::from_utf8(&record.key).map_err(|_| DropReason::Refused)?;
+    let topic = options.topics.there(key).ok_or(DropReason::Refused)?;
+    if topic.is_empty() || topic.contains(['+', '#', '\0']) {
         return Err(DropReason::Refused);
     }
     let properties = match version {
@@ -33,7 +33,7 @@ pub(super) fn publish(
         Version::V5 => Some(properties(options, order).ok_or(DropReason::Oversize)?),
     };
     let head = PublishHead {
-        topic: &record.key,
+        topic: topic.as_bytes(),
         qos: 1,
         id: Some(packet_id),
         again: order.again,
@@ -58,6 +58,8 @@ pub(super) mod tests {
     use bytes::Bytes;
     use rmqtt_codec::types::QoS;
     use rmqtt_codec::v5::{Codec, Packet};
+    use tidegate_mqtt::topics::{There, TopicLine, TopicMap};
+    use tidegate_types::topic::Filter;
     use tokio_util::codec::Decoder;
 
     use super::*;
@@ -69,6 +71,9 @@ pub(super) mod tests {
             hosts: vec![Host::new("localhost", 1883)],
             tls: None,
             client_id: "gate-7".into(),
+            is_exact: false,
+            version: None,
+            topics: TopicMap::default(),
             user: None,
             password: None,
             classes: ["ls".into(), "lt".into()].into(),
@@ -131,6 +136,24 @@ pub(super) mod tests {
             publish(&options, Version::V5, usize::MAX, 7, &with(value), &mut out).unwrap();
             assert_eq!(out[0], 0x32, "only if it is configured");
         }
+    }
+
+    #[test]
+    fn a_topic_has_the_far_ends_name_or_none() {
+        let mut out = BytesMut::new();
+        let mut of = |pattern: &str| {
+            let there = There::Prefix("site7/".into());
+            let pattern = Filter::new(pattern).ok();
+            let topics = TopicMap(vec![TopicLine { pattern, here: String::new(), there }]);
+            let options = MqttOptions { topics, ..options() };
+            out.clear();
+            let order = whole(3, b"hot");
+            let written = publish(&options, Version::V311, usize::MAX, 7, &order, &mut out);
+            written.map(|()| out.clone())
+        };
+        let written = of("plant/3/#").unwrap();
+        assert!(written.ends_with(b"site7/plant/3/alarm\0\x07"), "{written:?}");
+        assert_eq!(of("plant/4/#"), Err(DropReason::Refused));
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub(super) enum Said {
         packet_max: usize,
         /// Its own idea of a keepalive, in seconds.
         keep_alive: Option<u16>,
+        /// Whether it retains.
+        retains: bool,
     },
     /// It does not let us in, and why.
     Refused(String),
@@ -76,6 +78,7 @@ fn welcome(version: Version, body: &[u8]) -> Result<Said, Violation> {
             receive_max: usize::from(answer.receive_maximum),
             packet_max: answer.maximum_packet_size.map_or(usize::MAX, |size| size as usize),
             keep_alive: answer.keepalive,
+            retains: answer.retains,
         },
         1 if answer.is_old => Said::TooNew,
         0x84 if !answer.is_old => Said::TooNew,

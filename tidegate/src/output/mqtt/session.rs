@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tidegate_mqtt::Version;
 use tidegate_mqtt::client::{DISCONNECT, Login, PING, connect};
+use tidegate_mqtt::topics::TopicMap;
 use tidegate_node::io::Refusal;
 use tidegate_types::record::{DeliveryId, DropReason};
 use tidegate_types::units::Time;
@@ -16,6 +17,7 @@ use super::incoming::{self, Said};
 use crate::keys::url::Host;
 use crate::node::contract::Transmit;
 use crate::output::protocol::{Heartbeat, Protocol, ProtocolError, Verdicts};
+use crate::support::password::Fresh;
 
 /// A dead broker is noticed within twice this.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -44,12 +46,25 @@ pub struct Session {
     has_begun: bool,
     /// Refusals that an operator has heard of: each kind once.
     told: Vec<Refusal>,
+    /// The password of this connection, and how long it is good.
+    fresh: Option<Fresh>,
+    renewal: Renewal,
+}
+
+/// When a newer password is to be used: by another connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Renewal {
+    Never,
+    At(Time),
+    /// Now: as soon as nothing is under way.
+    Due,
 }
 
 impl Session {
     /// A client that has not connected yet.
     pub fn new(options: MqttOptions, lane: u8) -> Self {
-        Session::of(options, lane, Version::V5)
+        let version = options.version.unwrap_or(Version::V5);
+        Session::of(options, lane, version)
     }
 
     fn of(options: MqttOptions, lane: u8, version: Version) -> Self {
@@ -67,6 +82,8 @@ impl Session {
             payload_left: 0,
             has_begun: false,
             told: Vec::new(),
+            fresh: None,
+            renewal: Renewal::Never,
         }
     }
 
@@ -77,8 +94,13 @@ impl Session {
         verdicts: &mut Verdicts,
     ) -> Result<(), ProtocolError> {
         match said {
-            Said::Welcome { receive_max, packet_max, keep_alive } if !self.is_ready => {
+            Said::Welcome { receive_max, packet_max, keep_alive, retains } if !self.is_ready => {
                 self.is_ready = true;
+                if self.options.retain && !retains {
+                    self.options.retain = false;
+                    let text = "the broker retains nothing: records go without the retain flag";
+                    verdicts.told.push(text.into());
+                }
                 self.receive_max = receive_max;
                 self.packet_max = packet_max;
                 if let Some(seconds) = keep_alive.filter(|&seconds| seconds > 0) {
@@ -87,10 +109,19 @@ impl Session {
                 }
             }
             Said::Refused(why) if !self.is_ready => return Err(ProtocolError::Refused(why)),
-            Said::TooNew if !self.is_ready && self.version == Version::V5 => {
+            Said::TooNew
+                if !self.is_ready
+                    && self.version == Version::V5
+                    && self.options.version.is_none() =>
+            {
                 self.version = Version::V311;
                 let why = "it knows no MQTT 5; trying 3.1.1, which carries no identity of records";
                 return Err(ProtocolError::Older(why.into()));
+            }
+            Said::TooNew if !self.is_ready => {
+                return Err(ProtocolError::Refused(
+                    "it does not speak this version of MQTT".into(),
+                ));
             }
             Said::Ack(id, verdict) if self.is_ready => {
                 match (self.unconfirmed.remove(&id), verdict) {
@@ -132,12 +163,21 @@ impl Session {
         Err(DropReason::Full)
     }
 
+    /// Ends the connection for one with a newer password, where it is time and nothing is under way.
+    fn renew(&self) -> Result<(), ProtocolError> {
+        let is_free = self.unconfirmed.is_empty() && self.payload_left == 0;
+        if self.renewal == Renewal::Due && is_free { Err(ProtocolError::Over) } else { Ok(()) }
+    }
+
     fn push_connect(&self, out: &mut BytesMut) {
         let mut packet = Vec::new();
-        let client_id = format!("{}-{}", self.options.client_id, self.lane);
+        let client_id = match self.options.is_exact {
+            true => self.options.client_id.clone(),
+            false => format!("{}-{}", self.options.client_id, self.lane),
+        };
         let login = Login {
             user: self.options.user.as_deref(),
-            password: self.options.password.as_deref(),
+            password: self.fresh.as_ref().map(|fresh| &*fresh.password),
             keepalive: KEEP_ALIVE,
             ..Login::new(self.version, &client_id)
         };
@@ -150,18 +190,27 @@ impl Protocol for Session {
     /// An MQTT packet stands in one piece.
     const INTERLEAVES: bool = false;
 
+    async fn prepare(&mut self) {
+        self.fresh = match &self.options.password {
+            Some(password) => Some(password.now().await),
+            None => None,
+        };
+    }
+
     fn leads_to(&mut self, host: &Host) {
         if self.host.as_ref() != Some(host) {
             self.host = Some(host.clone());
-            self.version = Version::V5;
+            self.version = self.options.version.unwrap_or(Version::V5);
         }
     }
 
     fn connect(&mut self, now: Time, out: &mut BytesMut) {
         let told = std::mem::take(&mut self.told);
-        let host = self.host.take();
-        *self =
-            Session { told, host, ..Session::of(self.options.clone(), self.lane, self.version) };
+        let (host, fresh) = (self.host.take(), self.fresh.take());
+        let renews_in = fresh.as_ref().and_then(|fresh| fresh.renews_in);
+        let renewal = renews_in.map_or(Renewal::Never, |after| Renewal::At(now + after));
+        let anew = Session::of(self.options.clone(), self.lane, self.version);
+        *self = Session { told, host, fresh, renewal, ..anew };
         self.heartbeat = Heartbeat::new(now, HEARTBEAT);
         self.push_connect(out);
     }
@@ -177,15 +226,19 @@ impl Protocol for Session {
         while let Some(said) = incoming::next(self.version, input)? {
             self.said(now, said, verdicts)?;
         }
-        Ok(())
+        self.renew()
     }
 
     fn is_ready(&self) -> bool {
         self.is_ready
     }
 
+    fn window(&self) -> Option<usize> {
+        self.options.is_exact.then_some(self.receive_max)
+    }
+
     fn may_send(&self) -> bool {
-        self.is_ready && self.unconfirmed.len() < self.receive_max
+        self.is_ready && self.renewal != Renewal::Due && self.unconfirmed.len() < self.receive_max
     }
 
     fn begin(&mut self, order: &Transmit, out: &mut BytesMut) -> Result<(), DropReason> {
@@ -212,6 +265,12 @@ impl Protocol for Session {
     }
 
     fn tick(&mut self, now: Time, out: &mut BytesMut) -> Result<(), ProtocolError> {
+        if let Renewal::At(at) = self.renewal
+            && at <= now
+        {
+            self.renewal = Renewal::Due;
+            self.renew()?;
+        }
         if self.payload_left > 0 {
             self.heartbeat.heard(now);
             self.heartbeat.said(now);
@@ -223,7 +282,8 @@ impl Protocol for Session {
     }
 
     fn next_timeout(&self) -> Option<Time> {
-        self.heartbeat.next_timeout()
+        let renewal = if let Renewal::At(at) = self.renewal { Some(at) } else { None };
+        [self.heartbeat.next_timeout(), renewal].into_iter().flatten().min()
     }
 
     fn close(&mut self, out: &mut BytesMut) {
@@ -237,6 +297,9 @@ pub fn fuzz(bytes: &[u8]) {
         hosts: Vec::new(),
         tls: None,
         client_id: "fuzz".into(),
+        is_exact: false,
+        version: None,
+        topics: TopicMap::default(),
         user: None,
         password: None,
         classes: [].into(),
@@ -356,6 +419,54 @@ mod tests {
         session.wrote(Time::ZERO + second * 101);
         assert!(session.tick(Time::ZERO + second * 120, &mut out).is_ok());
         assert!(session.tick(Time::ZERO + second * 140, &mut out).is_err());
+    }
+
+    #[test]
+    fn one_connection_has_exactly_the_given_client_id() {
+        for (is_exact, id) in [(true, "gate-7"), (false, "gate-7-1")] {
+            let mut session = Session::new(MqttOptions { is_exact, ..options() }, 1);
+            let mut out = BytesMut::new();
+            session.connect(Time::ZERO, &mut out);
+            assert!(out.ends_with(&[&[0, id.len() as u8], id.as_bytes()].concat()), "{out:?}");
+            told(&mut session, WELCOME).unwrap();
+            assert_eq!(session.window(), is_exact.then_some(2));
+        }
+    }
+
+    #[test]
+    fn a_newer_password_takes_another_connection_when_nothing_is_under_way() {
+        let mut session = Session::new(options(), 1);
+        let renews_in = Some(Duration::from_secs(60));
+        session.fresh = Some(Fresh { password: "word".into(), renews_in });
+        let mut out = BytesMut::new();
+        session.connect(Time::ZERO, &mut out);
+        assert!(out.ends_with(b"\0\x04word"), "{out:?}");
+        told(&mut session, WELCOME).unwrap();
+        session.begin(&whole(1, b"a"), &mut out).unwrap();
+        session.piece(b"a", &mut out);
+        let due = Time::ZERO + Duration::from_secs(60);
+        session.heartbeat.heard(due);
+        assert!(session.may_send());
+        session.tick(due, &mut out).unwrap();
+        assert!(!session.may_send());
+        assert!(session.next_timeout().is_some_and(|at| at > due), "no second question");
+        assert_eq!(told(&mut session, &[0x40, 2, 0, 1]), Err(ProtocolError::Over));
+        session.connect(due, &mut out);
+        told(&mut session, WELCOME).unwrap();
+        assert!(session.may_send());
+    }
+
+    #[test]
+    fn a_version_that_is_chosen_is_no_other() {
+        let mut session = Session::new(MqttOptions { version: Some(Version::V5), ..options() }, 0);
+        session.connect(Time::ZERO, &mut BytesMut::new());
+        let error = told(&mut session, &[0x20, 2, 0, 1]).unwrap_err();
+        assert!(matches!(error, ProtocolError::Refused(_)), "{error}");
+        let version = Some(Version::V311);
+        let mut session = Session::new(MqttOptions { version, ..options() }, 0);
+        let mut out = BytesMut::new();
+        session.connect(Time::ZERO, &mut out);
+        assert_eq!(out[8], 4);
     }
 
     #[test]

@@ -177,8 +177,7 @@ impl Hall {
         if !is_up {
             inner.settle_all(now, output);
         }
-        let options = inner.seat.options();
-        let lanes = options.scheduler.lanes(&options.classes);
+        let lanes = inner.seat.options().lanes(output);
         for lane in 0..lanes {
             let state = if is_up { PathState::Up } else { PathState::Down };
             inner.seat.handle(now, Input::PathState { path: PathId { output, lane }, state });
@@ -190,8 +189,7 @@ impl Hall {
     pub(super) fn sample(&self, output: OutputId, sample: PathSample, rate: Option<Rate>) {
         let mut inner = self.inner.borrow_mut();
         let now = self.clock.now();
-        let options = inner.seat.options();
-        let lanes = options.scheduler.lanes(&options.classes);
+        let lanes = inner.seat.options().lanes(output);
         for lane in 1..lanes {
             let path = PathId { output, lane };
             inner.seat.handle(now, Input::PathSample { path, sample: PathSample::default() });

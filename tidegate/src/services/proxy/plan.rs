@@ -180,7 +180,8 @@ fn outputs(proxy: &ProxyConfig) -> (Vec<UplinkOptions>, Vec<OutputOptions>) {
         let uplink = UplinkId(uplinks.len() as u16);
         uplinks.push(UplinkOptions { name: name.into(), controller, cap, remembered: None });
         let overhead = Size::ZERO;
-        outputs.push(OutputOptions { name: name.into(), uplink, overhead, unconfirmed_max });
+        let (name, one_lane) = (name.into(), false);
+        outputs.push(OutputOptions { name, uplink, overhead, unconfirmed_max, one_lane });
     };
     for upstream in &proxy.upstream {
         let controller = match (&upstream.rate, upstream.cap()) {

@@ -80,16 +80,17 @@ impl Keys {
         Keys::parse(&text).map_err(|error| of_file(&error))
     }
 
-    /// Reads the bytes of a file, or of an answer.
+    /// Reads the bytes of a file, or of an answer. A set without an entry is one: whoever withdraws all keys means that no
+    /// token counts.
     ///
     /// # Errors
     /// They have no key that is of use.
     pub fn parse(text: &[u8]) -> Result<Keys, String> {
-        let keys = match text.trim_ascii_start().first() {
+        let (is_withdrawn, keys) = match text.trim_ascii_start().first() {
             Some(b'{') => set(text)?,
-            _ => of_pem(text)?,
+            _ => (false, of_pem(text)?),
         };
-        if keys.is_empty() {
+        if keys.is_empty() && !is_withdrawn {
             return Err("no key of RS256, ES256 or EdDSA is in it".into());
         }
         if keys.len() > KEYS_MAX {
@@ -113,6 +114,9 @@ impl Keys {
 }
 
 impl Key {
+    /// All names of algorithms.
+    pub(super) const ALGORITHMS: [&str; 3] = ["RS256", "ES256", "EdDSA"];
+
     /// The name of its algorithm in tokens.
     pub(super) fn algorithm(&self) -> &'static str {
         match self.public {
@@ -148,10 +152,10 @@ impl Key {
     }
 }
 
-/// Keys of other kinds are for others: they are passed over.
-fn set(text: &[u8]) -> Result<Vec<Key>, String> {
+/// Whether a set has no entry, and its keys. Those of other kinds are for others: they are passed over.
+fn set(text: &[u8]) -> Result<(bool, Vec<Key>), String> {
     let set: Set = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-    Ok(set.keys.into_iter().filter_map(of_entry).collect())
+    Ok((set.keys.is_empty(), set.keys.into_iter().filter_map(of_entry).collect()))
 }
 
 fn of_entry(entry: Entry) -> Option<Key> {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::acl::Allow;
-use super::keys::Keys;
+use super::keys::{Key, Keys};
 
 /// Longest token.
 const LENGTH_MAX: usize = 16 * 1024;
@@ -92,12 +92,17 @@ pub(super) fn check(
     if meant.peek().is_none() {
         return Err(TokenError::UnknownKey);
     }
-    let mut fitting = meant.filter(|key| key.algorithm() == header.alg).peekable();
-    if fitting.peek().is_none() {
-        return Err(bad("its algorithm is not its key's"));
-    }
-    let key = fitting.find(|key| key.has_signed(signed.as_bytes(), &signature));
-    let key = key.ok_or(bad("its signature is wrong"))?.mark();
+    // Who issues tokens without names of keys may have a new one.
+    let other = match header.kid {
+        None if Key::ALGORITHMS.contains(&&*header.alg) => TokenError::UnknownKey,
+        _ if meant.all(|key| key.algorithm() != header.alg) => {
+            return Err(bad("its algorithm is not its key's"));
+        }
+        _ => bad("its signature is wrong"),
+    };
+    let mut fitting = keys.meant(header.kid.as_deref()).filter(|key| key.algorithm() == header.alg);
+    let key = fitting.find(|key| key.has_signed(signed.as_bytes(), &signature)).ok_or(other)?;
+    let key = key.mark();
     let claims: Map<String, Value> =
         serde_json::from_slice(&body).map_err(|_| bad("its claims are none"))?;
     let until = times(&claims, rules.leeway.as_secs(), now)?;

@@ -85,7 +85,9 @@ impl Tokens {
             (Source::File(_), checked) => checked,
         };
         checked.map_err(|error| match error {
-            TokenError::UnknownKey => "no key is known here that it names (kid)",
+            TokenError::UnknownKey => {
+                "no key is known here that it names (kid) or that has signed it"
+            }
             TokenError::Bad(why) => why,
         })
     }

@@ -84,12 +84,13 @@ impl Mosquitto {
                 client_id: "gate-7-in".into(),
                 user: None,
                 password: None,
-                topics: vec!["plant/#".into()],
-                qos,
+                topics: vec![("plant/#".into(), qos)],
+                map: Default::default(),
                 version,
                 receive_maximum: 10,
                 max_packet_size: 10_000,
             },
+            password: None,
         }
     }
 

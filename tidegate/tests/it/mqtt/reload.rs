@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use rmqtt_codec::v5;
-use tidegate::input::mqtt::MqttOptions;
+use tidegate::input::mqtt::{Clients, MqttOptions};
 use tidegate::support::access::users::{UserFile, Users};
 use tidegate::support::access::{Access, Allow, Identification};
 use tidegate::support::tls::{self, ClientFiles, ServerFiles, Stream};
@@ -270,6 +270,34 @@ async fn rights_change_for_who_is_in() {
     plc_client.send(&publish_v311("a/c", Some(8), b"\0x")).await;
     assert_eq!(plc_client.packet().await[2..5], [0, 8, 0x87]);
     node.stop().await;
+}
+
+#[tokio::test]
+async fn an_address_goes_from_one_listener_to_another_with_who_waits_there() {
+    let (one, other) = (Node::start().await, Node::start().await);
+    let clients = Arc::new(Clients::new());
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let moves = free.local_addr().unwrap();
+    drop(free);
+    let any = "127.0.0.1:0".parse().unwrap();
+    let with = |listen| MqttOptions { clients: clients.clone(), ..MqttOptions::new(listen) };
+    let (from, to) = (one.control.clone().unwrap(), other.control.clone().unwrap());
+    from.change(with(vec![any, moves]), &[any]).unwrap()();
+    let mut before = Client::v311(moves, "before").await;
+    // Both are prepared before anything changes, as a reload does it.
+    let takes = to.change(with(vec![any, moves]), &[any]).unwrap();
+    let leaves = from.change(with(vec![any]), &[any, moves]).unwrap();
+    leaves();
+    takes();
+    before.send(&publish_v311("a", Some(1), b"x")).await;
+    assert_eq!(before.packet().await, [0x40, 2, 0, 1]);
+    from.remove();
+    assert_eq!(before.next().await, None, "it came by the first");
+    let mut after = Client::v311(moves, "after").await;
+    after.send(&publish_v311("a", Some(2), b"x")).await;
+    assert_eq!(after.packet().await, [0x40, 2, 0, 2]);
+    one.stop().await;
+    other.stop().await;
 }
 
 #[tokio::test]

@@ -182,6 +182,7 @@ impl Node {
                 }
             }
             Input::PathSample { .. } => self.samples += 1,
+            Input::Window { .. } => {}
             other => panic!("{other:?}"),
         }
     }

@@ -83,6 +83,15 @@ impl Node {
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
     }
 
+    /// Another configuration, which it reads at once; returns when it is in force.
+    pub(crate) fn reload(&mut self, name: &str, config: &str) {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+        std::fs::write(folder.join(format!("{name}.toml")), config).unwrap();
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-HUP", &id]).status().unwrap().success());
+        self.wait_for("the configuration was read again and is in force");
+    }
+
     pub(crate) fn end(&mut self) -> ExitStatus {
         self.process.wait().unwrap()
     }

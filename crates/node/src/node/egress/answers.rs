@@ -33,7 +33,7 @@ impl Egress {
     /// The output and the lane of a delivery with cuts under way.
     fn lane_that_sends(&self, base: &Base, key: DeliveryKey) -> Option<(usize, usize)> {
         if let Some(Delivery { spec, .. }) = base.holdings.delivery(key) {
-            let lane = base.options.scheduler.lane_of(spec.class);
+            let lane = base.options.lane_of(spec.output, spec.class);
             return Some((usize::from(spec.output.0), usize::from(lane)));
         }
         let is_next = |lane: &LaneState| lane.picked.front().is_some_and(|cut| cut.key == key);
@@ -69,7 +69,7 @@ impl Egress {
     /// Gives up waiting for the answer to a delivery; false if it is not wholly sent.
     pub(crate) fn recall(&mut self, base: &mut Base, key: DeliveryKey) -> bool {
         let Some(Delivery { spec, .. }) = base.holdings.delivery(key) else { return false };
-        let lane = usize::from(base.options.scheduler.lane_of(spec.class));
+        let lane = usize::from(base.options.lane_of(spec.output, spec.class));
         let lane = &mut self.outputs[usize::from(spec.output.0)].lanes[lane];
         base.holdings.take_unconfirmed(&mut lane.unconfirmed, key)
     }
@@ -144,6 +144,14 @@ impl Egress {
     pub(crate) fn capacity_told(&mut self, output: OutputId, rate: Rate) {
         if let Some(state) = self.outputs.get(usize::from(output.0)) {
             self.uplinks[state.uplink].uplink.report_rate(rate);
+        }
+    }
+
+    /// What is below an output takes only so many records unconfirmed.
+    pub(crate) fn window_told(&mut self, base: &Base, output: OutputId, records: usize) {
+        let index = usize::from(output.0);
+        if let Some(state) = self.outputs.get_mut(index) {
+            state.window = records.clamp(1, base.options.outputs[index].unconfirmed_max);
         }
     }
 

@@ -76,7 +76,8 @@ impl Egress {
             && base.options.classes.len() > 1
             && base.options.scheduler.favours_alarms();
         let output = &self.outputs[usize::from(candidate.output.0)];
-        let path = || output.first_path + usize::from(base.options.scheduler.lane_of(choice.class));
+        let lane = || base.options.lane_of(candidate.output, choice.class);
+        let path = || output.first_path + usize::from(lane());
         let urgent = is_urgent.then(path);
         self.uplinks[uplink].uplink.is_free(base.now, candidate.piece.size, urgent)
     }
@@ -124,7 +125,7 @@ impl Egress {
         cut: Size,
         all: &mut UplinkCandidates,
     ) {
-        let lane_index = usize::from(base.options.scheduler.lane_of(class));
+        let lane_index = usize::from(base.options.lane_of(output, class));
         let state = &self.outputs[usize::from(output.0)];
         let lane = &state.lanes[lane_index];
         // Asked for in any case, so that records turn late one by one and not all at once when the
@@ -138,15 +139,17 @@ impl Egress {
         view.has_late |= heads[Timing::Late as usize].is_some();
         let mut next = [None; 2];
         if let Some((current, timing)) = lane.current {
-            // What is begun is finished first: nothing else can use its connection. A late record on the
-            // way of a live one is as urgent as that.
-            if base.holdings.delivery(current).is_some_and(|delivery| delivery.spec.class == class)
-            {
-                let is_urged = heads[Timing::Live as usize].is_some();
-                let timing = if is_urged { Timing::Live } else { timing };
+            // What is begun is finished first: nothing else can use its connection. In the way of what is more urgent it
+            // is as urgent as that.
+            let of = base.holdings.delivery(current).map(|delivery| delivery.spec.class);
+            let is_urged = heads[Timing::Live as usize].is_some();
+            let is_waited_for = is_urged || heads[Timing::Late as usize].is_some();
+            if of.is_some_and(|of| of == class || class < of && is_waited_for) {
+                let own = if of == Some(class) { timing } else { Timing::Late };
+                let timing = if is_urged { Timing::Live } else { own };
                 next[timing as usize] = Some(current);
             }
-        } else if state.unconfirmed() < base.options.window_for(class, output) {
+        } else if state.unconfirmed() < base.options.window_for(class, state.window) {
             next = heads;
         }
         view.has_live |= next[Timing::Live as usize].is_some();

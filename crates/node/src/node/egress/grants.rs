@@ -135,7 +135,7 @@ impl Grants {
     /// A neighbour's connection of some classes is gone, with what was under way there.
     pub(super) fn lost(&mut self, path: PathId, options: &NodeOptions) {
         for (&(Reverse(class), peer), grant) in &mut self.all {
-            if peer == path.output && options.scheduler.lane_of(class) == path.lane {
+            if peer == path.output && options.lane_of(peer, class) == path.lane {
                 grant.lost();
             }
         }

@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use tidegate_schedule::Choice;
-use tidegate_schedule::queue::{DeliveryKey, ListEnd, Timing};
+use tidegate_schedule::queue::{DeliveryKey, Timing};
 use tidegate_types::class::ClassId;
 use tidegate_types::limits::silence_max;
 use tidegate_types::units::{Rate, Time};
@@ -91,7 +91,7 @@ impl Egress {
                 return None;
             }
             if handed.is_some() {
-                let lane = usize::from(base.options.scheduler.lane_of(class));
+                let lane = usize::from(base.options.lane_of(seat.output, class));
                 let own = &mut self.outputs[usize::from(seat.output.0)].lanes[lane];
                 base.holdings.take_unconfirmed(&mut own.unconfirmed, key);
                 base.holdings.begin_again(key, true);
@@ -125,12 +125,11 @@ impl Egress {
         class: ClassId,
         output: OutputId,
     ) -> Option<DeliveryKey> {
-        let lane = usize::from(base.options.scheduler.lane_of(class));
+        let lane = usize::from(base.options.lane_of(output, class));
         let lane = &self.outputs[usize::from(output.0)].lanes[lane];
-        let key = lane.unconfirmed.at(ListEnd::Front)?;
-        let delivery = base.holdings.delivery(key)?;
+        let key = base.holdings.queues().oldest_on(&lane.unconfirmed, class)?;
         // Cuts that the connection has not taken yet are still the driver's, and go first.
-        let is_whole = delivery.spec.class == class && delivery.progress.is_handed();
+        let is_whole = base.holdings.delivery(key)?.progress.is_handed();
         let is_silent = lane.silence.lasts(base.now, self.patience(output));
         (is_silent && is_whole && !base.holdings.is_outdated(key)).then_some(key)
     }

@@ -135,8 +135,8 @@ impl Egress {
     /// Whether a neighbour's connection is there and has room for a record of a class.
     pub(super) fn takes(&self, base: &Base, peer: OutputId, class: ClassId) -> bool {
         let state = &self.outputs[usize::from(peer.0)];
-        let lane = usize::from(base.options.scheduler.lane_of(class));
-        let has_room = state.unconfirmed() < base.options.window_for(class, peer);
+        let lane = usize::from(base.options.lane_of(peer, class));
+        let has_room = state.unconfirmed() < base.options.window_for(class, state.window);
         !state.is_down && state.lanes[lane].is_up && has_room
     }
 

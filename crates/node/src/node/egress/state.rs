@@ -51,6 +51,8 @@ pub(super) struct OutputState {
     pub(super) uplink: usize,
     /// Index of its first lane among the paths of its uplink.
     pub(super) first_path: usize,
+    /// How many records may be unconfirmed at once: as configured, or as the far end says, if that is less.
+    pub(super) window: usize,
     /// Set by the driver where the whole destination is known to be down.
     pub(super) is_down: bool,
     /// Records and bytes that went by it though their queue is another output's.
@@ -62,11 +64,12 @@ pub(super) struct OutputState {
 }
 
 impl OutputState {
-    pub(super) fn new(lanes: usize, uplink: usize, first_path: usize) -> Self {
+    pub(super) fn new(lanes: usize, window: usize, uplink: usize, first_path: usize) -> Self {
         let mut state = OutputState {
             lanes: Vec::new(),
             uplink,
             first_path,
+            window,
             is_down: false,
             redirected: Default::default(),
             refused_since: None,

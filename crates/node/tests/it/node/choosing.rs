@@ -1,13 +1,14 @@
 //! Which record goes next: urgency, lanes, cuts, live and late, and the order inside a stream.
 
-use tidegate_node::io::{Edit, Input, OutputId, PathId, PathState};
-use tidegate_node::options::NodeOptions;
+use tidegate_capacity::RateControllerName;
+use tidegate_node::io::{Control, Edit, Input, OutputId, PathId, PathState, UplinkId};
+use tidegate_node::options::{NodeOptions, OutputOptions};
 use tidegate_node::rules::{Discipline, Rule};
 use tidegate_schedule::SchedulerName;
 use tidegate_testing::support::*;
 use tidegate_testing::{Wire, offer};
 use tidegate_types::record::{DropReason, Offered};
-use tidegate_types::units::{Ratio, Size};
+use tidegate_types::units::{Rate, Ratio, Size};
 
 /// Lets the wire take bulk until the window is closed: nothing is acknowledged.
 fn fill_window(wire: &mut Wire) {
@@ -38,6 +39,79 @@ fn an_urgent_record_overtakes_a_large_one_after_at_most_one_cut() {
     assert_eq!((alarm.key.as_str(), alarm.path, alarm.is_last()), ("ls/alarm", lane(LS), true));
     assert!(wire.history[before - 1].range.end < 100_000, "the large one is not done");
     assert!(wire.cuts.len() <= 2, "at most one cut of it stands before the alarm");
+}
+
+/// One connection for all classes.
+fn one_lane(rules: Vec<Rule>) -> NodeOptions {
+    let outputs = vec![OutputOptions { one_lane: true, ..output(0) }];
+    NodeOptions { outputs, ..narrow(rules) }
+}
+
+#[test]
+fn by_one_connection_an_alarm_waits_for_the_begun_record_and_for_no_other() {
+    let mut wire = up(one_lane(rules()));
+    assert_eq!(wire.paths(), [lane(LS)]);
+    wire.offer("lt/large", 30_000);
+    wire.offer("lt/next", 30_000);
+    wire.send();
+    wire.advance(ms(20));
+    wire.offer("ls/alarm", 200);
+    wire.run(ms(2000));
+    assert_eq!(wire.keys(), ["lt/large", "ls/alarm", "lt/next"]);
+    assert_eq!(bytes_on(&wire, lane(LS)), 60_200 + 8 + 7 + 8, "with their names");
+}
+
+#[test]
+fn what_stands_in_the_way_of_an_alarm_is_as_urgent() {
+    let capped = with_classes(|spec| {
+        // Bulk has a cap that takes a second for a cut.
+        spec.cap = (&*spec.name == "lt").then(|| Rate::new(1_000.0));
+    });
+    let mut wire = up(NodeOptions { classes: capped, ..one_lane(rules()) });
+    wire.offer("lt/large", 8_000);
+    wire.run(ms(20));
+    assert!(bytes_on(&wire, lane(LS)) < 8_000, "its cap holds it back");
+    wire.offer("ls/alarm", 200);
+    wire.run(ms(200));
+    assert_eq!(wire.keys(), ["lt/large", "ls/alarm"]);
+}
+
+#[test]
+fn a_far_end_that_takes_less_is_not_sent_more_and_keeps_room_for_alarms() {
+    let outputs = vec![OutputOptions { one_lane: true, unconfirmed_max: 20, ..output(0) }];
+    let mut wire = up(NodeOptions { outputs, ..options(rules()) });
+    let told = |wire: &mut Wire, records| {
+        wire.handle(Input::Window { output: OutputId(0), records });
+        while wire.send() {}
+        wire.unconfirmed_on(OutputId(0))
+    };
+    assert_eq!(told(&mut wire, 10), 0);
+    for _ in 0..30 {
+        wire.offer("lt/bulk", 100);
+    }
+    assert_eq!(told(&mut wire, 10), 9);
+    wire.offer("ls/alarm", 100);
+    assert_eq!(told(&mut wire, 10), 10);
+    assert_eq!(wire.history.last().map(|cut| cut.key.as_str()), Some("ls/alarm"));
+    assert_eq!(told(&mut wire, 100_000), 18, "as the options say, and two for alarms");
+}
+
+#[test]
+fn another_rate_of_an_uplink_counts_for_what_waits() {
+    let mut wire = up(narrow(rules()));
+    wire.offer("lt/large", 400_000);
+    wire.run(ms(500));
+    let slow = bytes_on(&wire, lane(LT));
+    let rate = Rate::from_bits(8e6);
+    let controller = RateControllerName::Known;
+    wire.control(Control::Govern { uplink: UplinkId(0), controller, cap: Some(rate) });
+    wire.run(ms(500));
+    let fast = bytes_on(&wire, lane(LT)) - slow;
+    assert!(fast > slow * 2, "{slow} in half a second, then {fast}");
+    // What no law can work by changes nothing.
+    let before = wire.status().uplinks[0].capacity;
+    wire.control(Control::Govern { uplink: UplinkId(0), controller, cap: None });
+    assert_eq!(wire.status().uplinks[0].capacity, before);
 }
 
 #[test]

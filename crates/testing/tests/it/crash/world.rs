@@ -101,6 +101,7 @@ impl Make {
             uplink: UplinkId(0),
             overhead: Size(7),
             unconfirmed_max: self.unconfirmed_max,
+            one_lane: false,
         };
         let uplink = UplinkOptions {
             name: "wan".into(),

@@ -93,11 +93,9 @@ impl Stage {
             stage.handle(Input::Control(open));
             stage.handle(Input::Control(Control::Bind { source, rule }));
         }
-        let options = stage.seat.options();
-        let lanes = options.scheduler.lanes(&options.classes);
-        for output in 0..outputs.len() as u16 {
-            for lane in 0..lanes {
-                let path = PathId { output: OutputId(output), lane };
+        for output in (0..outputs.len() as u16).map(OutputId) {
+            for lane in 0..stage.seat.options().lanes(output) {
+                let path = PathId { output, lane };
                 stage.handle(Input::PathState { path, state: PathState::Up });
             }
         }
@@ -255,6 +253,7 @@ fn options(
         uplink: UplinkId(0),
         overhead: Size::ZERO,
         unconfirmed_max: *unconfirmed_max,
+        one_lane: false,
     };
     let line = UplinkOptions {
         name: "line".into(),

@@ -127,6 +127,7 @@ impl Seat {
             uplink: UplinkId(uplink),
             overhead: Size::ZERO,
             unconfirmed_max: 100_000,
+            one_lane: false,
         };
         let lines = (0..peers).map(|_| uplink("lan", RateControllerName::Unlimited, None));
         let to_peers = (1..=peers as u16).map(|place| output("peer", place));

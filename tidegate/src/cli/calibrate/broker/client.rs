@@ -85,7 +85,7 @@ impl Subscriber {
     ) -> io::Result<Self> {
         let mut stream = log_in(address, name)?;
         let mut ask = Vec::new();
-        subscribe(&mut ask, Version::V311, 1, &[topic.to_owned()], 0);
+        subscribe(&mut ask, Version::V311, 1, &[(topic.to_owned(), 0)]);
         stream.write_all(&ask)?;
         // The SUBACK.
         stream.read_exact(&mut [0; 5])?;

@@ -22,6 +22,9 @@ pub(super) enum Trouble {
     Silent,
     #[error(transparent)]
     Session(#[from] ClientError),
+    /// The password will end soon.
+    #[error("there is a newer password")]
+    Renewing,
     /// The node is gone.
     #[error("the node is stopping")]
     Stopping,

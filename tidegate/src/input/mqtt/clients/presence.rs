@@ -42,6 +42,11 @@ impl Presence {
         self.doors.insert(door, Door { bound, ..Door::default() });
     }
 
+    /// It is no more.
+    pub(super) fn close(&mut self, door: u64) {
+        self.doors.remove(&door);
+    }
+
     /// It has so many at most from now on.
     pub(super) fn resize(&mut self, door: u64, bound: u64) {
         if let Some(door) = self.doors.get_mut(&door) {
@@ -77,8 +82,8 @@ impl Presence {
 
     /// How many clients a listener has.
     #[cfg(test)]
-    pub(super) fn at(&self, door: u64) -> u64 {
-        self.doors[&door].all
+    pub(super) fn at(&self, door: u64) -> Option<u64> {
+        self.doors.get(&door).map(|door| door.all)
     }
 }
 
@@ -88,6 +93,11 @@ impl Clients {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         self.lock().presence.open(number, connections_max as u64);
         number
+    }
+
+    /// A listener is no more, and its clients are gone.
+    pub(in crate::input::mqtt) fn close_door(&self, door: u64) {
+        self.lock().presence.close(door);
     }
 
     /// A listener takes so many clients from now on.

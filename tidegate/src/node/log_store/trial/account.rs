@@ -81,6 +81,7 @@ pub(super) fn node_options(segment: u64, incarnation: u64, boot: u64) -> NodeOpt
         uplink: UplinkId(0),
         overhead: Size(0),
         unconfirmed_max: 50,
+        one_lane: false,
     };
     let uplink = UplinkOptions {
         name: "disk".into(),

@@ -295,7 +295,7 @@ impl World {
     /// The sink takes what was ordered, and confirms what is safe; it goes down and up again with its disk.
     fn deliver(&mut self) {
         let Some(process) = &mut self.process else { return };
-        let lanes = process.node.options().scheduler.lanes(&process.node.options().classes);
+        let lanes = process.node.options().lanes(OutputId(0));
         let paths = (0..lanes).map(|lane| PathId { output: OutputId(0), lane });
         if !process.is_up {
             process.is_up = true;

@@ -21,9 +21,13 @@ fn set(seeds: &[u8]) -> String {
     format!(r#"{{"keys":[{}]}}"#, entries.join(","))
 }
 
-/// A token that the key of this seed signed.
+/// A token that the key of this seed signed, and that says so.
 fn token(seed: u8) -> Vec<u8> {
-    let header = URL_SAFE_NO_PAD.encode(format!(r#"{{"alg":"EdDSA","kid":"k{seed}"}}"#));
+    token_with(seed, &format!(r#"{{"alg":"EdDSA","kid":"k{seed}"}}"#))
+}
+
+fn token_with(seed: u8, header: &str) -> Vec<u8> {
+    let header = URL_SAFE_NO_PAD.encode(header);
     let claims = URL_SAFE_NO_PAD.encode(r#"{"sub":"plc-7","exp":99999999999}"#);
     let signed = format!("{header}.{claims}");
     let signature = URL_SAFE_NO_PAD.encode(key(seed).sign(signed.as_bytes()));
@@ -67,7 +71,7 @@ async fn an_address_is_asked_for_a_key_that_is_not_known_once_a_minute() {
     *answer.lock().unwrap() = set(&[1, 2]);
     for _ in 0..5 {
         let why = tokens.check(&token(2)).await.unwrap_err();
-        assert_eq!(why, "no key is known here that it names (kid)");
+        assert_eq!(why, "no key is known here that it names (kid) or that has signed it");
         tokens.check(&token(1)).await.unwrap();
     }
     assert_eq!(asked.load(Ordering::SeqCst), 1, "within the minute");
@@ -91,6 +95,28 @@ async fn an_address_is_asked_for_a_key_that_is_not_known_once_a_minute() {
     assert!(next.trust(shown.key));
     next.check(&token(2)).await.unwrap();
     assert_eq!(asked.load(Ordering::SeqCst), 3);
+}
+
+#[tokio::test]
+async fn an_address_is_asked_too_for_the_key_of_a_token_that_names_none() {
+    let answer = Arc::new(Mutex::new(set(&[1])));
+    let (endpoint, asked) = server(answer.clone()).await;
+    let tokens = Tokens::of_address(rules(), endpoint);
+    let nameless = |seed| token_with(seed, r#"{"alg":"EdDSA"}"#);
+    tokens.check(&nameless(1)).await.unwrap();
+    *answer.lock().unwrap() = set(&[2]);
+    tokens.check(&nameless(2)).await.unwrap_err();
+    assert_eq!(asked.load(Ordering::SeqCst), 1, "within the minute");
+    let Source::Address(asked_of) = &tokens.source else { panic!() };
+    *asked_of.last.lock().await = Some(Instant::now().checked_sub(UNKNOWN).unwrap());
+    tokens.check(&nameless(2)).await.unwrap();
+    // A set without a key withdraws all of them.
+    let shown = tokens.check(&token(2)).await.unwrap();
+    *answer.lock().unwrap() = set(&[]);
+    *asked_of.last.lock().await = Some(Instant::now().checked_sub(UNKNOWN).unwrap());
+    tokens.check(&nameless(3)).await.unwrap_err();
+    assert_eq!(asked.load(Ordering::SeqCst), 3);
+    assert!(!tokens.trust(shown.key));
 }
 
 #[tokio::test]
