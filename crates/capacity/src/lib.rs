@@ -26,7 +26,7 @@
 //!     name: "wan".into(),
 //!     controller: RateControllerName::Known,
 //!     cap: Some(Rate::from_bits(8e6)),
-//!     remembered: None,
+//!     ..UplinkOptions::default()
 //! };
 //! let mut uplink = Uplink::new(&options, build(&options), 1);
 //! let (now, piece) = (Time::from_millis(1), Size(1000));
@@ -56,7 +56,7 @@ pub mod uplink;
 pub mod window_filter;
 
 pub use self::controller::{Ack, PathSample, RateController};
-pub use self::names::{UplinkOptions, build};
+pub use self::names::{QueueBelow, UplinkOptions, build};
 
 tidegate_types::algorithms! {
     /// The rate controllers, by name. A new one is a file in `baselines/`, and a line here.

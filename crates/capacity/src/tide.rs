@@ -27,6 +27,7 @@ use super::round_trip::RoundTrips;
 use super::route_change::RouteChange;
 use super::standing_queue::Standing;
 use super::window_filter::{Extreme, WindowFilter};
+use crate::QueueBelow;
 use crate::controller::{Ack, Build, RateController};
 
 /// First window: what TCP sends at first (RFC 6928).
@@ -91,11 +92,12 @@ enum Mode {
 }
 
 /// How one is made.
-pub(crate) const ENTRY: Build = |known| Box::new(Tide::new(known.remembered));
+pub(crate) const ENTRY: Build = |known| Box::new(Tide::new(known.remembered, known.queue));
 
 /// The rate controller's state. Rates are bytes/s, round trips seconds.
 #[derive(Debug)]
 pub(super) struct Tide {
+    queue: QueueBelow,
     rate: MaxRate,
     /// The rate when no queue was left over last.
     sound_rate: f64,
@@ -118,8 +120,9 @@ pub(super) struct Tide {
 
 impl Tide {
     /// A rate controller that knows nothing but perhaps a rate of an earlier run, of which it starts with half.
-    pub(super) fn new(remembered: Option<Rate>) -> Self {
+    pub(super) fn new(remembered: Option<Rate>, queue: QueueBelow) -> Self {
         Tide {
+            queue,
             rate: MaxRate::new(remembered.map_or(0.0, Rate::as_f64) / 2.0),
             sound_rate: 0.0,
             trips: RoundTrips::new(),
@@ -151,7 +154,10 @@ impl Tide {
 
     /// The time that the target queue takes, in seconds.
     fn target(&self) -> f64 {
-        let by_path = (self.path() * TARGET.0).clamp(TARGET.1, TARGET.2);
+        let by_path = match self.queue {
+            QueueBelow::Auto => (self.path() * TARGET.0).clamp(TARGET.1, TARGET.2),
+            QueueBelow::Fixed(span) => span.as_secs_f64(),
+        };
         let piece = self.pieces.get().unwrap_or_default().max(CUT_MIN.as_f64());
         let pieces = self.time_of(1.5 * piece);
         by_path.max(pieces.min(TARGET_MAX)) + JITTER_GAIN * self.trips.jitter()

@@ -321,7 +321,7 @@ fn node(line: &Line, is_scripted: bool) -> Result<Node, OptionsError> {
             name: "line".into(),
             controller,
             cap: line.rate,
-            remembered: None,
+            ..UplinkOptions::default()
         }],
         outputs: line.outputs.iter().map(output).collect(),
         scheduler: SchedulerName::Tidegate,

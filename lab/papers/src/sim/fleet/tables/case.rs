@@ -278,7 +278,7 @@ impl Case {
             name: name.into(),
             controller,
             cap,
-            remembered: None,
+            ..UplinkOptions::default()
         };
         // What is configured: what the paper's node could forward, or the link's rate.
         let own = self.carries() * self.size() as f64;
