@@ -12,7 +12,7 @@
 //! | `uplink.rs` | one uplink: its controller, its pacer, and the exact count of bytes below the scheduler |
 //! | `pace.rs` | the pacer: when the next piece may go, and how large a cut is |
 //! | `tide.rs` | the default controller: keeps a small standing queue |
-//! | `round_trip.rs`, `standing_queue.rs`, `delivery_rate.rs`, `route_change.rs` | what `tide` observes: path, queue, acknowledged rate, a path that became longer |
+//! | `round_trip.rs`, `standing_queue.rs`, `delivery_rate.rs`, `swing.rs`, `route_change.rs` | what `tide` observes: path, queue, acknowledged rate, how restless it is, a path that became longer |
 //! | `max_rate.rs`, `window_filter.rs` | windowed maximum and minimum |
 //! | `known.rs`, `unlimited.rs`, `reported.rs`, `capped.rs` | controllers without a search, and the cap of a configured rate |
 //! | `baselines/` | BBR, Copa and LEDBAT, selectable by name |
@@ -50,6 +50,7 @@ pub mod pace;
 mod round_trip;
 mod route_change;
 mod standing_queue;
+mod swing;
 #[cfg(test)]
 mod test_link;
 pub mod uplink;

@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn without_proof_the_rate_is_forgotten_but_not_below_a_fresh_start() {
-        let mut controller = tide::Tide::new(Some(Rate::from_bits(1e9)));
+        let mut controller = tide::Tide::new(Some(Rate::from_bits(1e9)), QueueBelow::Auto);
         for _ in 0..100 {
             let now = controller.next_timeout().expect("a rate without proof");
             controller.tick(now);

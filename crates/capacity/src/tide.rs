@@ -26,6 +26,7 @@ use super::max_rate::MaxRate;
 use super::round_trip::RoundTrips;
 use super::route_change::RouteChange;
 use super::standing_queue::Standing;
+use super::swing::Swing;
 use super::window_filter::{Extreme, WindowFilter};
 use crate::QueueBelow;
 use crate::controller::{Ack, Build, RateController};
@@ -36,12 +37,18 @@ const WINDOW_START: f64 = 14_600.0;
 const WINDOW_MIN: f64 = 3_000.0;
 /// 128 MiB: 1 Gbit/s over a second.
 const WINDOW_MAX: f64 = 128.0 * 1024.0 * 1024.0;
-/// Pace over rate: bytes are spread, but the pacer is never the reason for an idle wire; and after a
-/// few round trips without a queue, so that the pacer does not hold up the growth that the window allows.
+/// Pace over rate: bytes are spread, but the pacer is never the reason for an idle wire; and after a few round trips without
+/// a queue, or on a restless path, so that the pacer does not hold up the growth that the window allows.
 const PACE_GAIN: (f64, f64) = (1.25, 2.0);
 /// The target queue is this part of the round trip, within bounds in seconds. A fixed one would overflow
 /// the queues of fast short links.
 const TARGET: (f64, f64, f64) = (0.25, 0.003, 0.020);
+/// The same where nothing that was sent lately has a bound below the first number: nobody waits, and a link that swings
+/// carries more.
+const RELAXED: (f64, f64) = (0.5, 0.035);
+/// What a drain leaves is added to the target: such a path has queues or delays that are not ours, and draining for them
+/// costs more than it shows. The most, and the time after which a third of it is left, in seconds.
+const VAIN: (f64, f64) = (0.050, 20.0);
 /// One and a half of our largest pieces must fit in the target, which grows to this at most: otherwise a
 /// slow or short path is idle while a piece waits for room.
 const TARGET_MAX: f64 = 0.050;
@@ -98,6 +105,11 @@ pub(crate) const ENTRY: Build = |known| Box::new(Tide::new(known.remembered, kno
 #[derive(Debug)]
 pub(super) struct Tide {
     queue: QueueBelow,
+    /// The tightest bound of what was sent lately, seconds.
+    bound: Option<f64>,
+    /// Seconds that drains in vain have added to the target.
+    vain: f64,
+    heard_at: Time,
     rate: MaxRate,
     /// The rate when no queue was left over last.
     sound_rate: f64,
@@ -110,6 +122,7 @@ pub(super) struct Tide {
     boosted_at: Time,
     /// Round trips without a queue.
     calm: u32,
+    swing: Swing,
     mode: Mode,
     looked_at: Time,
     /// Whether most of what is sent is a backlog.
@@ -123,6 +136,9 @@ impl Tide {
     pub(super) fn new(remembered: Option<Rate>, queue: QueueBelow) -> Self {
         Tide {
             queue,
+            bound: None,
+            vain: 0.0,
+            heard_at: Time::ZERO,
             rate: MaxRate::new(remembered.map_or(0.0, Rate::as_f64) / 2.0),
             sound_rate: 0.0,
             trips: RoundTrips::new(),
@@ -132,6 +148,7 @@ impl Tide {
             boost: BOOST.1,
             boosted_at: Time::ZERO,
             calm: 0,
+            swing: Swing::default(),
             mode: Mode::Steady,
             looked_at: Time::ZERO,
             is_patient: false,
@@ -155,7 +172,12 @@ impl Tide {
     /// The time that the target queue takes, in seconds.
     fn target(&self) -> f64 {
         let by_path = match self.queue {
-            QueueBelow::Auto => (self.path() * TARGET.0).clamp(TARGET.1, TARGET.2),
+            QueueBelow::Auto => {
+                let is_wide = self.bound.is_some_and(|bound| bound >= RELAXED.0);
+                let is_relaxed = is_wide && self.swing.is_restless();
+                let most = if is_relaxed { RELAXED.1 } else { TARGET.2 };
+                (self.path() * TARGET.0).clamp(TARGET.1, most) + self.vain
+            }
             QueueBelow::Fixed(span) => span.as_secs_f64(),
         };
         let piece = self.pieces.get().unwrap_or_default().max(CUT_MIN.as_f64());
@@ -163,10 +185,15 @@ impl Tide {
         by_path.max(pieces.min(TARGET_MAX)) + JITTER_GAIN * self.trips.jitter()
     }
 
+    /// Whether no queue shows.
+    fn is_dry(&self) -> bool {
+        let jitter = self.trips.jitter();
+        self.trips.queue() < NO_QUEUE * (self.target() - jitter) + jitter
+    }
+
     /// Grows the window while no queue shows.
     fn probe(&mut self, now: Time) {
-        let jitter = self.trips.jitter();
-        if self.trips.queue() >= NO_QUEUE * (self.target() - jitter) + jitter {
+        if !self.is_dry() {
             (self.boost, self.calm) = (1.0, 0);
         } else if self.mode == Mode::Steady && self.boosted_at + self.rounds(1) <= now {
             self.boosted_at = now;
@@ -253,6 +280,9 @@ impl Tide {
             // the path, the rate fell for want of a window; if the link was silent, it did fall.
             let before = self.standing.rate_before().unwrap_or(self.sound_rate);
             let rate = if doubt.is_agreed(path) { before } else { 0.0 };
+            if self.swing.is_restless() {
+                self.vain = (doubt.least() - path).min(VAIN.0).max(self.vain);
+            }
             self.trips.restart(doubt.least());
             self.rate.restart(now, rate.max(self.rate.get()));
         }
@@ -278,9 +308,22 @@ impl RateController for Tide {
             self.proven_at = now;
         }
         self.rate.push(now, ack, may_only_raise);
-        self.probe(now);
+        self.vain *= (-now.since(self.heard_at).as_secs_f64() / VAIN.1).exp();
+        self.heard_at = now;
         let round = self.rounds(1);
-        self.standing.push(now, self.trips.queue(), self.target(), self.rate.get());
+        if self.mode == Mode::Steady
+            && !self.is_dry()
+            && let Some(rate) = self.acked.rate_over(round)
+        {
+            // With a queue all the time, what came in a round trip is what the path carries, however little was sent before.
+            self.swing.push(now, round, rate);
+            if self.swing.is_restless() {
+                self.rate.raise(rate);
+            }
+        }
+        self.probe(now);
+        let queue_and_target = [self.trips.queue(), self.target()];
+        self.standing.push(now, queue_and_target, self.rate.get(), self.swing.is_restless());
         let is_too_long = self.standing.is_too_long(now, round);
         // While little of ours is under way, few bytes come because few were sent.
         let may_fall = !matches!(self.mode, Mode::Doubt(_));
@@ -300,6 +343,10 @@ impl RateController for Tide {
 
     fn patient(&mut self, is_patient: bool) {
         self.is_patient = is_patient;
+    }
+
+    fn urgent(&mut self, bound: Option<Duration>) {
+        self.bound = bound.map(|bound| bound.as_secs_f64());
     }
 
     fn tick(&mut self, now: Time) {
@@ -342,7 +389,8 @@ impl RateController for Tide {
         }
         // A small window may leave in one round trip, or a low estimate would never be corrected.
         let least = WINDOW_MIN / (self.path() + self.target());
-        let gain = if self.calm < CALM_ROUNDS { PACE_GAIN.0 } else { PACE_GAIN.1 };
+        let is_held = self.calm < CALM_ROUNDS && !self.swing.is_restless();
+        let gain = if is_held { PACE_GAIN.0 } else { PACE_GAIN.1 };
         Rate::new(gain * self.rate.get().max(least))
     }
 

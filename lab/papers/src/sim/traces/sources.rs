@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use super::{DELAY, Trace};
-use crate::link::{CHANCE, Chances, Profile, Service};
+use crate::link::{Chances, Profile, Service};
 use crate::sim::random::Random;
 
 /// How a file of a source is read.
