@@ -13,6 +13,7 @@
 //! | `pace.rs` | the pacer: when the next piece may go, and how large a cut is |
 //! | `tide.rs` | the default controller: keeps a small standing queue |
 //! | `round_trip.rs`, `standing_queue.rs`, `delivery_rate.rs`, `swing.rs`, `route_change.rs` | what `tide` observes: path, queue, acknowledged rate, how restless it is, a path that became longer |
+//! | `target.rs` | how long a queue it keeps |
 //! | `max_rate.rs`, `window_filter.rs` | windowed maximum and minimum |
 //! | `known.rs`, `unlimited.rs`, `reported.rs`, `capped.rs` | controllers without a search, and the cap of a configured rate |
 //! | `baselines/` | BBR, Copa and LEDBAT, selectable by name |
@@ -51,6 +52,7 @@ mod round_trip;
 mod route_change;
 mod standing_queue;
 mod swing;
+mod target;
 #[cfg(test)]
 mod test_link;
 pub mod uplink;

@@ -27,7 +27,8 @@ use super::round_trip::RoundTrips;
 use super::route_change::RouteChange;
 use super::standing_queue::Standing;
 use super::swing::Swing;
-use super::window_filter::{Extreme, WindowFilter};
+use super::target::Target;
+
 use crate::QueueBelow;
 use crate::controller::{Ack, Build, RateController};
 
@@ -40,20 +41,6 @@ const WINDOW_MAX: f64 = 128.0 * 1024.0 * 1024.0;
 /// Pace over rate: bytes are spread, but the pacer is never the reason for an idle wire; and after a few round trips without
 /// a queue, or on a restless path, so that the pacer does not hold up the growth that the window allows.
 const PACE_GAIN: (f64, f64) = (1.25, 2.0);
-/// The target queue is this part of the round trip, within bounds in seconds. A fixed one would overflow
-/// the queues of fast short links.
-const TARGET: (f64, f64, f64) = (0.25, 0.003, 0.020);
-/// The same where nothing that was sent lately has a bound below the first number: nobody waits, and a link that swings
-/// carries more.
-const RELAXED: (f64, f64) = (0.5, 0.035);
-/// What a drain leaves is added to the target: such a path has queues or delays that are not ours, and draining for them
-/// costs more than it shows. The most, and the time after which a third of it is left, in seconds.
-const VAIN: (f64, f64) = (0.050, 20.0);
-/// One and a half of our largest pieces must fit in the target, which grows to this at most: otherwise a
-/// slow or short path is idle while a piece waits for room.
-const TARGET_MAX: f64 = 0.050;
-/// Time over which a piece counts as the largest.
-const PIECE_PERIOD: Duration = Duration::from_millis(500);
 /// Weight of jitter in the target. 0 leaves the wire idle between held acknowledgements; 2 is slow after
 /// steps.
 const JITTER_GAIN: f64 = 1.0;
@@ -104,20 +91,13 @@ pub(crate) const ENTRY: Build = |known| Box::new(Tide::new(known.remembered, kno
 /// The rate controller's state. Rates are bytes/s, round trips seconds.
 #[derive(Debug)]
 pub(super) struct Tide {
-    queue: QueueBelow,
-    /// The tightest bound of what was sent lately, seconds.
-    bound: Option<f64>,
-    /// Seconds that drains in vain have added to the target.
-    vain: f64,
-    heard_at: Time,
     rate: MaxRate,
     /// The rate when no queue was left over last.
     sound_rate: f64,
     trips: RoundTrips,
     acked: DeliveryRate,
     standing: Standing,
-    /// The largest piece of the last half second, bytes.
-    pieces: WindowFilter,
+    target: Target,
     boost: f64,
     boosted_at: Time,
     /// Round trips without a queue.
@@ -135,16 +115,12 @@ impl Tide {
     /// A rate controller that knows nothing but perhaps a rate of an earlier run, of which it starts with half.
     pub(super) fn new(remembered: Option<Rate>, queue: QueueBelow) -> Self {
         Tide {
-            queue,
-            bound: None,
-            vain: 0.0,
-            heard_at: Time::ZERO,
             rate: MaxRate::new(remembered.map_or(0.0, Rate::as_f64) / 2.0),
             sound_rate: 0.0,
             trips: RoundTrips::new(),
             acked: DeliveryRate::default(),
             standing: Standing::default(),
-            pieces: WindowFilter::new(Extreme::Max),
+            target: Target::new(queue),
             boost: BOOST.1,
             boosted_at: Time::ZERO,
             calm: 0,
@@ -171,18 +147,8 @@ impl Tide {
 
     /// The time that the target queue takes, in seconds.
     fn target(&self) -> f64 {
-        let by_path = match self.queue {
-            QueueBelow::Auto => {
-                let is_wide = self.bound.is_some_and(|bound| bound >= RELAXED.0);
-                let is_relaxed = is_wide && self.swing.is_restless();
-                let most = if is_relaxed { RELAXED.1 } else { TARGET.2 };
-                (self.path() * TARGET.0).clamp(TARGET.1, most) + self.vain
-            }
-            QueueBelow::Fixed(span) => span.as_secs_f64(),
-        };
-        let piece = self.pieces.get().unwrap_or_default().max(CUT_MIN.as_f64());
-        let pieces = self.time_of(1.5 * piece);
-        by_path.max(pieces.min(TARGET_MAX)) + JITTER_GAIN * self.trips.jitter()
+        let target = self.target.get(self.path(), self.rate.get(), self.swing.is_restless());
+        target + JITTER_GAIN * self.trips.jitter()
     }
 
     /// Whether no queue shows.
@@ -281,7 +247,7 @@ impl Tide {
             let before = self.standing.rate_before().unwrap_or(self.sound_rate);
             let rate = if doubt.is_agreed(path) { before } else { 0.0 };
             if self.swing.is_restless() {
-                self.vain = (doubt.least() - path).min(VAIN.0).max(self.vain);
+                self.target.drained_in_vain(doubt.least() - path);
             }
             self.trips.restart(doubt.least());
             self.rate.restart(now, rate.max(self.rate.get()));
@@ -308,8 +274,7 @@ impl RateController for Tide {
             self.proven_at = now;
         }
         self.rate.push(now, ack, may_only_raise);
-        self.vain *= (-now.since(self.heard_at).as_secs_f64() / VAIN.1).exp();
-        self.heard_at = now;
+        self.target.age(now);
         let round = self.rounds(1);
         if self.mode == Mode::Steady
             && !self.is_dry()
@@ -337,8 +302,7 @@ impl RateController for Tide {
     }
 
     fn sent(&mut self, now: Time, bytes: Size, _in_flight: Size) {
-        let period = PIECE_PERIOD.as_nanos() as u64;
-        self.pieces.push(now.as_nanos(), period, bytes.as_f64());
+        self.target.sent(now, bytes);
     }
 
     fn patient(&mut self, is_patient: bool) {
@@ -346,7 +310,7 @@ impl RateController for Tide {
     }
 
     fn urgent(&mut self, bound: Option<Duration>) {
-        self.bound = bound.map(|bound| bound.as_secs_f64());
+        self.target.bound = bound.map(|bound| bound.as_secs_f64());
     }
 
     fn tick(&mut self, now: Time) {
@@ -367,9 +331,7 @@ impl RateController for Tide {
         let content = match self.mode {
             Mode::Steady => path * self.boost + self.target(),
             // What the path holds, and a piece on its way to the wire: more would stand below.
-            Mode::Look(..) if self.is_patient => {
-                path + self.time_of(self.pieces.get().unwrap_or_default())
-            }
+            Mode::Look(..) if self.is_patient => path + self.time_of(self.target.piece()),
             Mode::Look(..) => path * LOOK_GAIN,
             Mode::Drain(_) | Mode::Verify(..) | Mode::Doubt(_) => path * DRAIN_GAIN,
         };

@@ -64,7 +64,7 @@ pub(super) const SOURCES: [Source; 10] = [
     source("xu4g-5g", "net/zhuge_wifi_4g_5g", "xu", Form::Megabits, false),
     source("norway", "net/norway_hsdpa", "norway", Form::Megabits, false),
     source("pairs", "net/wifi_cell_pairs", ".csv", Form::Bytes, false),
-    source("carriers", "net/pam2025_3carrier_ping", "trip", Form::Pings, false),
+    source("carriers", "net/pam2025_3carrier_ping", "trip", Form::Pings, true),
     source("starlink", "net/starlink_ripe_atlas", "ping", Form::Satellites, false),
 ];
 
