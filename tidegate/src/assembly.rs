@@ -379,7 +379,13 @@ fn output(output: &OutputConfig, uplinks: &mut Vec<UplinkOptions>) -> OutputOpti
     let place = known.unwrap_or_else(|| {
         let controller = output.controller();
         let cap = output.rate.cap();
-        uplinks.push(UplinkOptions { name, controller, cap, remembered: None });
+        uplinks.push(UplinkOptions {
+            name,
+            controller,
+            cap,
+            queue: output.queue.below(),
+            remembered: None,
+        });
         uplinks.len() - 1
     });
     OutputOptions {

@@ -49,6 +49,10 @@ impl RateController for Capped {
         self.controller.patient(is_patient);
     }
 
+    fn urgent(&mut self, bound: Option<Duration>) {
+        self.controller.urgent(bound);
+    }
+
     fn report_rate(&mut self, rate: Rate) {
         self.controller.report_rate(rate);
     }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tidegate_types::units::{Rate, Size, Time};
 
+use crate::QueueBelow;
+
 /// Byte-level feedback of one path. Cumulative counters start at 0 when the path comes up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PathSample {
@@ -99,6 +101,8 @@ pub(crate) struct KnownRates {
     pub(crate) cap: Option<Rate>,
     /// The rate that an earlier run found.
     pub(crate) remembered: Option<Rate>,
+    /// How long the queue below may be.
+    pub(crate) queue: QueueBelow,
 }
 
 /// What a controller's file tells the list of controllers, in its constant `ENTRY`: how one is made.
@@ -115,6 +119,8 @@ pub trait RateController: std::fmt::Debug + Send {
     /// Most of what is sent lately is an old backlog, or no longer: then rather leave a little of the
     /// capacity than have a queue stand. Only `tide` listens.
     fn patient(&mut self, _is_patient: bool) {}
+    /// The tightest bound on latency of what was sent lately; `None` before any. Only `tide` listens.
+    fn urgent(&mut self, _bound: Option<Duration>) {}
     /// What is below has found its own capacity, in bytes/s. Only `told` listens.
     fn report_rate(&mut self, _rate: Rate) {}
     /// The estimated capacity in bytes/s; zero while nothing is known.

@@ -12,7 +12,8 @@
 //! | `uplink.rs` | one uplink: its controller, its pacer, and the exact count of bytes below the scheduler |
 //! | `pace.rs` | the pacer: when the next piece may go, and how large a cut is |
 //! | `tide.rs` | the default controller: keeps a small standing queue |
-//! | `round_trip.rs`, `standing_queue.rs`, `delivery_rate.rs`, `route_change.rs` | what `tide` observes: path, queue, acknowledged rate, a path that became longer |
+//! | `round_trip.rs`, `standing_queue.rs`, `delivery_rate.rs`, `swing.rs`, `route_change.rs` | what `tide` observes: path, queue, acknowledged rate, how restless it is, a path that became longer |
+//! | `target.rs` | how long a queue it keeps |
 //! | `max_rate.rs`, `window_filter.rs` | windowed maximum and minimum |
 //! | `known.rs`, `unlimited.rs`, `reported.rs`, `capped.rs` | controllers without a search, and the cap of a configured rate |
 //! | `baselines/` | BBR, Copa and LEDBAT, selectable by name |
@@ -26,7 +27,7 @@
 //!     name: "wan".into(),
 //!     controller: RateControllerName::Known,
 //!     cap: Some(Rate::from_bits(8e6)),
-//!     remembered: None,
+//!     ..UplinkOptions::default()
 //! };
 //! let mut uplink = Uplink::new(&options, build(&options), 1);
 //! let (now, piece) = (Time::from_millis(1), Size(1000));
@@ -50,13 +51,15 @@ pub mod pace;
 mod round_trip;
 mod route_change;
 mod standing_queue;
+mod swing;
+mod target;
 #[cfg(test)]
 mod test_link;
 pub mod uplink;
 pub mod window_filter;
 
 pub use self::controller::{Ack, PathSample, RateController, TcpState};
-pub use self::names::{UplinkOptions, build};
+pub use self::names::{QueueBelow, UplinkOptions, build};
 
 tidegate_types::algorithms! {
     /// The rate controllers, by name. A new one is a file in `baselines/`, and a line here.

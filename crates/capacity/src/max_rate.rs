@@ -57,6 +57,14 @@ impl MaxRate {
         }
     }
 
+    /// The path was seen to carry so much now; it counts as long as any other sample.
+    pub(super) fn raise(&mut self, rate: f64) {
+        if rate > self.rate {
+            self.rate = rate;
+            self.rates.push(self.round, ROUNDS, rate);
+        }
+    }
+
     /// The rate is this, whatever was measured before.
     pub(super) fn restart(&mut self, now: Time, rate: f64) {
         self.rate = rate;

@@ -1,14 +1,25 @@
 //! The options of an uplink, and the rate controller that they ask for. The names are listed in `lib.rs`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_types::units::Rate;
 
 use crate::controller::{KnownRates, RateController};
 use crate::{RateControllerName, capped};
 
+/// How long a queue stands below the scheduler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueueBelow {
+    /// As long as the path's own variability is worth, and as the most urgent record may bear.
+    #[default]
+    Auto,
+    /// So long, and jitter.
+    Fixed(Duration),
+}
+
 /// A capacity that several outputs share.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct UplinkOptions {
     /// Label in metrics and messages.
     pub name: Arc<str>,
@@ -16,6 +27,8 @@ pub struct UplinkOptions {
     pub controller: RateControllerName,
     /// A configured rate: never more than this. The rate controller `known` needs it.
     pub cap: Option<Rate>,
+    /// How long a queue stands below. Only `tide` listens.
+    pub queue: QueueBelow,
     /// A rate remembered from an earlier run, to start from.
     pub remembered: Option<Rate>,
 }
@@ -23,7 +36,8 @@ pub struct UplinkOptions {
 /// The rate controller of these options. A configured rate caps every controller; without one, `known` sends one piece at a
 /// time (`NodeOptions::check` refuses that).
 pub fn build(options: &UplinkOptions) -> Box<dyn RateController> {
-    let rates = KnownRates { cap: options.cap, remembered: options.remembered };
+    let UplinkOptions { cap, queue, remembered, .. } = *options;
+    let rates = KnownRates { cap, queue, remembered };
     let controller = options.controller.entry()(rates);
     match options.cap {
         Some(cap) => Box::new(capped::Capped::new(controller, cap)),
@@ -33,8 +47,6 @@ pub fn build(options: &UplinkOptions) -> Box<dyn RateController> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use tidegate_types::units::{Size, Time};
 
     use super::*;
@@ -276,7 +288,7 @@ mod tests {
 
     #[test]
     fn without_proof_the_rate_is_forgotten_but_not_below_a_fresh_start() {
-        let mut controller = tide::Tide::new(Some(Rate::from_bits(1e9)));
+        let mut controller = tide::Tide::new(Some(Rate::from_bits(1e9)), QueueBelow::Auto);
         for _ in 0..100 {
             let now = controller.next_timeout().expect("a rate without proof");
             controller.tick(now);

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use tidegate_types::units::Time;
 
-/// A queue above this multiple of the target stands.
-const STANDING: f64 = 1.5;
+/// A queue above this multiple of the target stands; and of a restless path, which else lost its rate to each short fade.
+const STANDING: [f64; 2] = [1.5, 2.0];
 /// Round trips for which our own standing queue may last.
 const STANDING_ROUNDS: u32 = 10;
 /// A queue is far too long above this multiple of the target (within a bound) and some seconds more. The
-/// bound keeps a collapsed rate, whose pieces take long, from raising it out of reach.
-const SWOLLEN: (f64, f64, f64) = (2.0, 0.030, 0.010);
+/// bound keeps a collapsed rate, whose pieces take long, from raising it out of reach. Of a restless path it is more: drains,
+/// and not too short a queue, were what such paths lost their share to.
+const SWOLLEN: [(f64, f64, f64); 2] = [(2.0, 0.030, 0.010), (4.0, 0.100, 0.010)];
 /// Round trips for which it may be far too long.
 const SWOLLEN_ROUNDS: u32 = 2;
 
@@ -24,11 +25,18 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    /// Takes the queue and the target, in seconds, and the present rate.
-    pub(super) fn push(&mut self, now: Time, queue: f64, target: f64, rate: f64) {
-        let is_standing = queue > STANDING * target;
+    /// Takes the queue and the target, in seconds, the present rate, and whether the path is restless.
+    pub(super) fn push(
+        &mut self,
+        now: Time,
+        [queue, target]: [f64; 2],
+        rate: f64,
+        is_restless: bool,
+    ) {
+        let is_standing = queue > STANDING[usize::from(is_restless)] * target;
         self.standing = is_standing.then(|| self.standing.unwrap_or((now, rate)));
-        let is_swollen = queue > SWOLLEN.0 * target.min(SWOLLEN.1) + SWOLLEN.2;
+        let (times, most, more) = SWOLLEN[usize::from(is_restless)];
+        let is_swollen = queue > times * target.min(most) + more;
         self.swollen = is_swollen.then(|| self.swollen.unwrap_or(now));
     }
 

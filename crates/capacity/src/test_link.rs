@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidegate_types::units::{Rate, Size, Time};
 
 use super::{PathSample, RateControllerName, UplinkOptions};
-use crate::uplink::Uplink;
+use crate::uplink::{PickedOf, Uplink};
 
 /// How acknowledgements come back.
 #[derive(Clone, Copy, Debug)]
@@ -109,8 +109,12 @@ impl Trial {
 
     pub(super) fn run(&self) -> Outcome {
         let name = Arc::from("trial");
-        let options =
-            UplinkOptions { name, controller: self.controller, cap: self.cap, remembered: None };
+        let options = UplinkOptions {
+            name,
+            controller: self.controller,
+            cap: self.cap,
+            ..UplinkOptions::default()
+        };
         let mut uplink = Uplink::new(&options, super::build(&options), 1);
         let mut outcome = Outcome {
             alarms: Vec::new(),
@@ -150,7 +154,10 @@ impl Trial {
                     break;
                 }
                 uplink.picked_for(now, 0, Size(bytes));
-                uplink.picked_of(self.is_backlog && !is_alarm, Size(bytes));
+                let is_backlog = self.is_backlog && !is_alarm;
+                let bound = Duration::from_millis(if is_alarm { 50 } else { 1000 });
+                let of = PickedOf { is_backlog, bound: Some(bound) };
+                uplink.picked_of(now, of, Size(bytes));
                 uplink.handed(0, Size(bytes), Size(bytes));
                 handed += bytes;
                 let mut left = bytes;

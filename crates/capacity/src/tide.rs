@@ -26,7 +26,10 @@ use super::max_rate::MaxRate;
 use super::round_trip::RoundTrips;
 use super::route_change::RouteChange;
 use super::standing_queue::Standing;
-use super::window_filter::{Extreme, WindowFilter};
+use super::swing::Swing;
+use super::target::Target;
+
+use crate::QueueBelow;
 use crate::controller::{Ack, Build, RateController};
 
 /// First window: what TCP sends at first (RFC 6928).
@@ -35,17 +38,9 @@ const WINDOW_START: f64 = 14_600.0;
 const WINDOW_MIN: f64 = 3_000.0;
 /// 128 MiB: 1 Gbit/s over a second.
 const WINDOW_MAX: f64 = 128.0 * 1024.0 * 1024.0;
-/// Pace over rate: bytes are spread, but the pacer is never the reason for an idle wire; and after a
-/// few round trips without a queue, so that the pacer does not hold up the growth that the window allows.
+/// Pace over rate: bytes are spread, but the pacer is never the reason for an idle wire; and after a few round trips without
+/// a queue, or on a restless path, so that the pacer does not hold up the growth that the window allows.
 const PACE_GAIN: (f64, f64) = (1.25, 2.0);
-/// The target queue is this part of the round trip, within bounds in seconds. A fixed one would overflow
-/// the queues of fast short links.
-const TARGET: (f64, f64, f64) = (0.25, 0.003, 0.020);
-/// One and a half of our largest pieces must fit in the target, which grows to this at most: otherwise a
-/// slow or short path is idle while a piece waits for room.
-const TARGET_MAX: f64 = 0.050;
-/// Time over which a piece counts as the largest.
-const PIECE_PERIOD: Duration = Duration::from_millis(500);
 /// Weight of jitter in the target. 0 leaves the wire idle between held acknowledgements; 2 is slow after
 /// steps.
 const JITTER_GAIN: f64 = 1.0;
@@ -91,7 +86,7 @@ enum Mode {
 }
 
 /// How one is made.
-pub(crate) const ENTRY: Build = |known| Box::new(Tide::new(known.remembered));
+pub(crate) const ENTRY: Build = |known| Box::new(Tide::new(known.remembered, known.queue));
 
 /// The rate controller's state. Rates are bytes/s, round trips seconds.
 #[derive(Debug)]
@@ -102,12 +97,12 @@ pub(super) struct Tide {
     trips: RoundTrips,
     acked: DeliveryRate,
     standing: Standing,
-    /// The largest piece of the last half second, bytes.
-    pieces: WindowFilter,
+    target: Target,
     boost: f64,
     boosted_at: Time,
     /// Round trips without a queue.
     calm: u32,
+    swing: Swing,
     mode: Mode,
     looked_at: Time,
     /// Whether most of what is sent is a backlog.
@@ -118,17 +113,18 @@ pub(super) struct Tide {
 
 impl Tide {
     /// A rate controller that knows nothing but perhaps a rate of an earlier run, of which it starts with half.
-    pub(super) fn new(remembered: Option<Rate>) -> Self {
+    pub(super) fn new(remembered: Option<Rate>, queue: QueueBelow) -> Self {
         Tide {
             rate: MaxRate::new(remembered.map_or(0.0, Rate::as_f64) / 2.0),
             sound_rate: 0.0,
             trips: RoundTrips::new(),
             acked: DeliveryRate::default(),
             standing: Standing::default(),
-            pieces: WindowFilter::new(Extreme::Max),
+            target: Target::new(queue),
             boost: BOOST.1,
             boosted_at: Time::ZERO,
             calm: 0,
+            swing: Swing::default(),
             mode: Mode::Steady,
             looked_at: Time::ZERO,
             is_patient: false,
@@ -151,16 +147,19 @@ impl Tide {
 
     /// The time that the target queue takes, in seconds.
     fn target(&self) -> f64 {
-        let by_path = (self.path() * TARGET.0).clamp(TARGET.1, TARGET.2);
-        let piece = self.pieces.get().unwrap_or_default().max(CUT_MIN.as_f64());
-        let pieces = self.time_of(1.5 * piece);
-        by_path.max(pieces.min(TARGET_MAX)) + JITTER_GAIN * self.trips.jitter()
+        let target = self.target.get(self.path(), self.rate.get(), self.swing.is_restless());
+        target + JITTER_GAIN * self.trips.jitter()
+    }
+
+    /// Whether no queue shows.
+    fn is_dry(&self) -> bool {
+        let jitter = self.trips.jitter();
+        self.trips.queue() < NO_QUEUE * (self.target() - jitter) + jitter
     }
 
     /// Grows the window while no queue shows.
     fn probe(&mut self, now: Time) {
-        let jitter = self.trips.jitter();
-        if self.trips.queue() >= NO_QUEUE * (self.target() - jitter) + jitter {
+        if !self.is_dry() {
             (self.boost, self.calm) = (1.0, 0);
         } else if self.mode == Mode::Steady && self.boosted_at + self.rounds(1) <= now {
             self.boosted_at = now;
@@ -247,6 +246,9 @@ impl Tide {
             // the path, the rate fell for want of a window; if the link was silent, it did fall.
             let before = self.standing.rate_before().unwrap_or(self.sound_rate);
             let rate = if doubt.is_agreed(path) { before } else { 0.0 };
+            if self.swing.is_restless() {
+                self.target.drained_in_vain(doubt.least() - path);
+            }
             self.trips.restart(doubt.least());
             self.rate.restart(now, rate.max(self.rate.get()));
         }
@@ -272,9 +274,21 @@ impl RateController for Tide {
             self.proven_at = now;
         }
         self.rate.push(now, ack, may_only_raise);
-        self.probe(now);
+        self.target.age(now);
         let round = self.rounds(1);
-        self.standing.push(now, self.trips.queue(), self.target(), self.rate.get());
+        if self.mode == Mode::Steady
+            && !self.is_dry()
+            && let Some(rate) = self.acked.rate_over(round)
+        {
+            // With a queue all the time, what came in a round trip is what the path carries, however little was sent before.
+            self.swing.push(now, round, rate);
+            if self.swing.is_restless() {
+                self.rate.raise(rate);
+            }
+        }
+        self.probe(now);
+        let queue_and_target = [self.trips.queue(), self.target()];
+        self.standing.push(now, queue_and_target, self.rate.get(), self.swing.is_restless());
         let is_too_long = self.standing.is_too_long(now, round);
         // While little of ours is under way, few bytes come because few were sent.
         let may_fall = !matches!(self.mode, Mode::Doubt(_));
@@ -288,12 +302,15 @@ impl RateController for Tide {
     }
 
     fn sent(&mut self, now: Time, bytes: Size, _in_flight: Size) {
-        let period = PIECE_PERIOD.as_nanos() as u64;
-        self.pieces.push(now.as_nanos(), period, bytes.as_f64());
+        self.target.sent(now, bytes);
     }
 
     fn patient(&mut self, is_patient: bool) {
         self.is_patient = is_patient;
+    }
+
+    fn urgent(&mut self, bound: Option<Duration>) {
+        self.target.bound = bound.map(|bound| bound.as_secs_f64());
     }
 
     fn tick(&mut self, now: Time) {
@@ -314,9 +331,7 @@ impl RateController for Tide {
         let content = match self.mode {
             Mode::Steady => path * self.boost + self.target(),
             // What the path holds, and a piece on its way to the wire: more would stand below.
-            Mode::Look(..) if self.is_patient => {
-                path + self.time_of(self.pieces.get().unwrap_or_default())
-            }
+            Mode::Look(..) if self.is_patient => path + self.time_of(self.target.piece()),
             Mode::Look(..) => path * LOOK_GAIN,
             Mode::Drain(_) | Mode::Verify(..) | Mode::Doubt(_) => path * DRAIN_GAIN,
         };
@@ -336,7 +351,8 @@ impl RateController for Tide {
         }
         // A small window may leave in one round trip, or a low estimate would never be corrected.
         let least = WINDOW_MIN / (self.path() + self.target());
-        let gain = if self.calm < CALM_ROUNDS { PACE_GAIN.0 } else { PACE_GAIN.1 };
+        let is_held = self.calm < CALM_ROUNDS && !self.swing.is_restless();
+        let gain = if is_held { PACE_GAIN.0 } else { PACE_GAIN.1 };
         Rate::new(gain * self.rate.get().max(least))
     }
 

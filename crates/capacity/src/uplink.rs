@@ -7,6 +7,7 @@ use tidegate_types::limits::{CUT_MAX, CUT_MIN};
 use tidegate_types::units::{Rate, Size, Time};
 
 use crate::pace::{Pacer, cut_size};
+use crate::window_filter::{Extreme, WindowFilter};
 use crate::{Ack, PathSample, RateController, RateControllerName, UplinkOptions};
 
 /// How far back the delivered bytes are remembered: longer than any round trip that can be used.
@@ -32,6 +33,17 @@ struct PathBytes {
     lost: Size,
 }
 
+/// Of what a piece was a part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PickedOf {
+    /// It was read back from a backlog.
+    pub is_backlog: bool,
+    /// Its class's bound on latency; `None` for what is late in any case.
+    pub bound: Option<Duration>,
+}
+
+/// For so long a stream counts that sent nothing since: an alarm each few seconds must not find a queue of bulk.
+const URGENCY: Duration = Duration::from_secs(10);
 /// Bytes over which the part of a backlog is reckoned.
 const BACKLOG_BYTES: f64 = 256.0 * 1024.0;
 
@@ -59,6 +71,8 @@ pub struct Uplink {
     rtt: Option<Duration>,
     /// Part of the bytes picked lately that were read back from a backlog.
     backlog_part: f64,
+    /// The tightest bound of what was picked lately, seconds.
+    bounds: WindowFilter,
     /// What the driver saw below it, where it said so.
     observed: Option<Rate>,
     /// What it is believed to carry before anything was measured: the estimate of an earlier run, a configured rate.
@@ -91,6 +105,7 @@ impl Uplink {
             limited_upto: Size::ZERO,
             rtt: None,
             backlog_part: 0.0,
+            bounds: WindowFilter::new(Extreme::Min),
             observed: None,
             told: [options.remembered, options.cap].into_iter().flatten().reduce(Rate::min),
         }
@@ -179,13 +194,18 @@ impl Uplink {
         self.controller.sent(now, piece, in_flight);
     }
 
-    /// What was picked was read back from a backlog, or was not. While most is, the rate controller keeps no queue below,
-    /// which a live record would meet: nobody waits for a backlog.
+    /// What was picked. While most was read back from a backlog, the rate controller keeps no queue below, which a live record
+    /// would meet: nobody waits for a backlog. And the tightest bound of late says how long a queue may be.
     #[inline]
-    pub fn picked_of(&mut self, is_backlog: bool, piece: Size) {
+    pub fn picked_of(&mut self, now: Time, of: PickedOf, piece: Size) {
+        if let Some(bound) = of.bound {
+            self.bounds.push(now.as_nanos(), URGENCY.as_nanos() as u64, bound.as_secs_f64());
+        }
+        let is_backlog = of.is_backlog;
         let weight = (piece.as_f64() / BACKLOG_BYTES).min(1.0);
         self.backlog_part += (f64::from(u8::from(is_backlog)) - self.backlog_part) * weight;
         self.controller.patient(self.is_patient());
+        self.controller.urgent(self.bounds.get().map(Duration::from_secs_f64));
     }
 
     /// Whether most of what was picked lately was read back from a backlog.
@@ -380,7 +400,8 @@ mod tests {
     ) -> (Uplink, Arc<Mutex<Vec<Ack>>>) {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let said = Said { rate: Rate::new(rate), window, heard: heard.clone() };
-        let options = UplinkOptions { name: "wan".into(), controller, cap, remembered: None };
+        let options =
+            UplinkOptions { name: "wan".into(), controller, cap, ..UplinkOptions::default() };
         (Uplink::new(&options, Box::new(said), 2), heard)
     }
 

@@ -84,7 +84,13 @@ impl PathControl {
         remembered: Option<Rate>,
         decrease_factor: Option<f64>,
     ) -> Self {
-        let options = UplinkOptions { name: "path".into(), controller, cap, remembered };
+        let options = UplinkOptions {
+            name: "path".into(),
+            controller,
+            cap,
+            remembered,
+            ..UplinkOptions::default()
+        };
         PathControl {
             controller: capacity::build(&options),
             start: Start::new(remembered),

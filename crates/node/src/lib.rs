@@ -71,7 +71,7 @@
 //!         name: "modem".into(),
 //!         controller: RateControllerName::Unlimited,
 //!         cap: None,
-//!         remembered: None,
+//!         ..UplinkOptions::default()
 //!     }],
 //!     outputs: vec![OutputOptions {
 //!         name: "cloud".into(),

@@ -50,7 +50,7 @@ pub fn trial_options(setup: u8) -> NodeOptions {
         name: name.into(),
         controller,
         cap: is(1).then(|| Rate::from_bits(2e6)),
-        remembered: None,
+        ..UplinkOptions::default()
     };
     let output = |name: &str, uplink| OutputOptions {
         name: name.into(),

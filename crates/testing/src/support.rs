@@ -91,7 +91,7 @@ pub fn log() -> LogOptions {
 }
 
 pub fn uplink(controller: RateControllerName, cap: Option<Rate>) -> UplinkOptions {
-    UplinkOptions { name: "wan".into(), controller, cap, remembered: None }
+    UplinkOptions { name: "wan".into(), controller, cap, ..UplinkOptions::default() }
 }
 
 pub fn output(uplink: u16) -> OutputOptions {

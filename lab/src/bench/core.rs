@@ -216,7 +216,7 @@ fn options() -> NodeOptions {
             name: "none".into(),
             controller: RateControllerName::Unlimited,
             cap: None,
-            remembered: None,
+            ..UplinkOptions::default()
         }],
         outputs: vec![OutputOptions {
             name: "void".into(),

@@ -70,7 +70,7 @@ pub const SCENARIOS: [Scenario; 30] = [
     scenario("mismatch", "JANUS's Fig. 2: what comes in over what goes out", &["seed"], |_, asked| paper::fig_2(asked.seed())),
     scenario("janus-4g", "The paper's busy node on its 4G link, under each scheduler", SEEDS, |_, asked| janus::virtually(asked.seed(), asked.runs(RUNS))),
     of_data("net/mahimahi", scenario("lte-traces", "Recorded LTE and UMTS links, beside BBR and what nobody can beat", &["seed", "law", "data"], |_, asked| traces::run(&asked.given.data, asked.seed(), &asked.laws()))),
-    of_data("net", scenario("held-out", "Recordings on which nothing was tuned, beside BBR", &["seed", "law", "data"], |_, asked| traces::held_out::run(&asked.given.data, asked.seed(), asked.law()))),
+    of_data("net", scenario("capacity", "Recordings of ten sources, beside BBR, oracles and the curve of share and latency", &["seed", "seeds", "law", "data", "held_out"], |_, asked| traces::capacity::run(&asked.given.data, asked.given.held_out, &asked.laws(), asked.seeds(1)))),
     scenario("fleet-scale", "Matchings of fleets of up to 10,000 nodes, beside the optimum", &["seed"], |_, asked| Ok(fleet::scale(asked.seed()))),
     scenario("fleet-damping", "A fleet whose loads switch: grants that rest, and what waits", &["seed"], |_, asked| Ok(fleet::damping(asked.seed()))),
     scenario("fleet-shootout", "JANUS as printed, as meant, and ours, with every matching on ten nodes", SEEDS, |_, asked| fleet::shootout(asked.seed(), asked.runs(RUNS))),
@@ -119,6 +119,9 @@ struct Given {
     /// Folder of recordings and other data
     #[arg(long, value_name = "FOLDER", default_value = "../shared/data")]
     data: PathBuf,
+    /// The sources on which nothing was tuned
+    #[arg(long)]
+    held_out: bool,
     /// Prints what each frame met
     #[arg(long)]
     trace: bool,

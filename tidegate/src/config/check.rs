@@ -158,9 +158,11 @@ fn uplinks(config: &Config, findings: &mut Findings) {
             other.uplink() == output.uplink() && !is_link(other) && !is_link(output)
         };
         let Some(other) = config.output[..index].iter().find(shares) else { continue };
-        for (key, differs) in
-            [("rate", other.rate != output.rate), ("law", other.law() != output.law())]
-        {
+        for (key, differs) in [
+            ("rate", other.rate != output.rate),
+            ("law", other.law() != output.law()),
+            ("queue", other.queue != output.queue),
+        ] {
             if differs {
                 let text = format!(
                     "differs from that of output {:?}, which shares the uplink {:?}: say the same, or \

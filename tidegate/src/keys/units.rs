@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+use tidegate_capacity::QueueBelow;
 use tidegate_types::units::{Rate, Size};
 
 use super::values::{Form, Shape, quoted, values};
@@ -76,7 +77,7 @@ macro_rules! deserialize_as_text {
     )*};
 }
 
-deserialize_as_text!(Period, BitRate, ByteSize, OutputRate);
+deserialize_as_text!(Period, BitRate, ByteSize, OutputRate, OutputQueue);
 
 values! {
     Period: Shape::Form(Form {
@@ -91,6 +92,13 @@ values! {
         name: "\"auto\" or a rate",
         pattern: "^auto$|^\\s*([0-9]+\\.?[0-9]*|\\.[0-9]+)\\s*[kKmMgG]?[bB][iI][tT](/[sS])?\\s*$",
     }), |rate| quoted(&rate.to_string()), rate.cap().map(Rate::as_bits);
+    OutputQueue: Shape::Form(Form {
+        name: "\"auto\" or a duration",
+        pattern: "^auto$|^\\s*([0-9]+\\.?[0-9]*|\\.[0-9]+)\\s*(d|h|m|s|ms|us|ns)\\s*$",
+    }), |queue| quoted(&queue.to_string()), match queue {
+        OutputQueue::Auto => None,
+        OutputQueue::Fixed(span) => Some(span.0.as_secs_f64()),
+    };
     ByteSize: Shape::Form(Form {
         name: "size",
         pattern: "^\\s*([0-9]+\\.?[0-9]*|\\.[0-9]+)\\s*([kKmMgG][iI]?)?[bB]\\s*$",
@@ -217,6 +225,43 @@ impl fmt::Display for OutputRate {
     }
 }
 
+/// The `queue` of an output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OutputQueue {
+    /// As long as the path needs it.
+    #[default]
+    Auto,
+    /// So long.
+    Fixed(Period),
+}
+
+impl OutputQueue {
+    /// What the rate controller is told.
+    pub fn below(self) -> QueueBelow {
+        match self {
+            OutputQueue::Auto => QueueBelow::Auto,
+            OutputQueue::Fixed(Period(span)) => QueueBelow::Fixed(span),
+        }
+    }
+}
+
+impl Quantity for OutputQueue {
+    const EXPECTED: &str = "\"auto\" or a duration such as \"20ms\"";
+
+    fn parse(text: &str) -> Result<Self, UnitError> {
+        if text == "auto" { Ok(OutputQueue::Auto) } else { Period::parse(text).map(Self::Fixed) }
+    }
+}
+
+impl fmt::Display for OutputQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OutputQueue::Auto => f.write_str("auto"),
+            OutputQueue::Fixed(span) => span.fmt(f),
+        }
+    }
+}
+
 /// An amount of data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteSize(pub Size);
@@ -317,6 +362,13 @@ mod tests {
         }
         assert_eq!(OutputRate::parse("auto"), Ok(OutputRate::Auto));
         assert!(OutputRate::parse("atuo").is_err());
+        let queue = Duration::from_millis(20);
+        assert_eq!(
+            OutputQueue::parse("20ms").map(OutputQueue::below),
+            Ok(QueueBelow::Fixed(queue))
+        );
+        assert_eq!(OutputQueue::parse("auto").map(OutputQueue::below), Ok(QueueBelow::Auto));
+        assert!(OutputQueue::parse("20").is_err());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::link::LinkOutputConfig;
 use super::mqtt::MqttOutputConfig;
 use super::sink::SinkConfig;
 use crate::keys::table::keys;
-use crate::keys::units::OutputRate;
+use crate::keys::units::{OutputQueue, OutputRate};
 
 keys! {
     /// `[[output]]`: exactly one of its kinds.
@@ -25,6 +25,11 @@ keys! {
             above_zero("nothing could be sent: give a rate, or \"auto\""),
         /// How the capacity is found. Default for a sink: unlimited.
         pub law: Option<RateControllerName>; usually(RateControllerName::default()),
+        /// How long a queue stands below the scheduler. "auto": as long as the path's variability is worth and as the most
+        /// urgent records bear. Or a duration such as "20ms": longer carries more on a restless link, and alarms wait for it.
+        /// For the law tide only.
+        pub queue: OutputQueue = OutputQueue::Auto;
+            above_zero("the link would be idle while a round trip lasts: give a duration, or \"auto\""),
         /// Outputs that name the same uplink share its capacity. Default: one for all, and for each sink its own.
         pub uplink: Option<String>; sample("uplink"),
         /// Records sent and not confirmed at once: what a lost connection sends twice at most.
@@ -85,7 +90,7 @@ impl OutputConfig {
         let known = |output: &OutputConfig| {
             let kind = output.kind().filter(|kind| kind.begins_anew())?;
             let own = (kind.name(), kind.overhead(), kind.confirms(), output.unconfirmed_max());
-            let own = (own, kind.is_one_connection());
+            let own = (own, kind.is_one_connection(), output.queue);
             Some((own, output.rate, output.law(), output.uplink().to_owned()))
         };
         self.label() == other.label() && known(self).is_some_and(|own| known(other) == Some(own))

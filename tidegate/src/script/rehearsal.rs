@@ -339,7 +339,7 @@ fn node(line: &Line, is_scripted: bool) -> Result<Node, OptionsError> {
         name: name.as_str().into(),
         controller,
         cap: line.rate.filter(|_| !line.is_measured),
-        remembered: None,
+        ..UplinkOptions::default()
     };
     let uplinks = if line.is_measured { line.outputs.len() } else { 1 };
     Node::new(NodeOptions {

@@ -295,6 +295,7 @@ link = { certificate = "node.pem", window = "16MiB", from = [] }
 [[output]]
 name = "hq"
 law = "bbr"
+queue = "20ms"
 link = { to = "hq.example", paths = ["wlan0", "a network", "wlan0"] }
 
 [[output]]

@@ -37,6 +37,7 @@ pub(super) fn options(scenario: &Scenario) -> anyhow::Result<NodeOptions> {
         name: "uplink".into(),
         controller: scenario.node.law,
         cap: scenario.node.rate.map(|speed| speed.0),
+        queue: scenario.node.queue,
         remembered: None,
     };
     let output = OutputOptions {

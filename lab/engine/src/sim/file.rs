@@ -158,9 +158,8 @@ fn node_spec(config: &Config) -> anyhow::Result<NodeSpec> {
     Ok(NodeSpec {
         scheduler: options.scheduler,
         law: options.uplinks[0].controller,
-        rate: None,
-        cost: Span::default(),
         options: Some(Box::new(options)),
+        ..NodeSpec::default()
     })
 }
 

@@ -1,6 +1,6 @@
 //! A scenario: a node, its loads, the link below it, and a list of described steps.
 
-use tidegate_capacity::RateControllerName;
+use tidegate_capacity::{QueueBelow, RateControllerName};
 use tidegate_node::options::NodeOptions;
 use tidegate_schedule::SchedulerName;
 use tidegate_types::units::Rate;
@@ -36,6 +36,7 @@ pub struct NodeSpec {
     pub scheduler: SchedulerName,
     /// Its law of capacity.
     pub law: RateControllerName,
+    pub queue: QueueBelow,
     /// A configured rate.
     pub rate: Option<Speed>,
     /// What a record that it sends costs its only processor; nothing else costs anything.

@@ -7,6 +7,7 @@ use crate::config::links::WINDOW_MIN;
 use crate::config::places::Place;
 use crate::config::{Config, LinkInputConfig};
 use crate::keys::both_ends;
+use crate::keys::units::OutputQueue;
 
 /// The listening end.
 pub(in crate::config) fn listener(link: &LinkInputConfig, place: &Place, findings: &mut Findings) {
@@ -50,6 +51,10 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
         if output.law.is_some() {
             let text = "a link measures each of its paths itself: leave law out";
             findings.error(place.to("law"), text);
+        }
+        if output.queue != OutputQueue::Auto {
+            let text = "a link keeps the queue of each of its paths itself: leave queue out";
+            findings.error(place.to("queue"), text);
         }
         let mut others = config.output.iter().enumerate().filter(|(other, _)| *other != index);
         if let Some((_, other)) = others.find(|(_, other)| other.uplink() == output.uplink()) {

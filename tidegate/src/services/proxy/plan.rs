@@ -178,7 +178,12 @@ fn outputs(proxy: &ProxyConfig) -> (Vec<UplinkOptions>, Vec<OutputOptions>) {
     let (mut uplinks, mut outputs) = (Vec::new(), Vec::new());
     let mut add = |name: &str, controller: RateControllerName, cap, unconfirmed_max| {
         let uplink = UplinkId(uplinks.len() as u16);
-        uplinks.push(UplinkOptions { name: name.into(), controller, cap, remembered: None });
+        uplinks.push(UplinkOptions {
+            name: name.into(),
+            controller,
+            cap,
+            ..UplinkOptions::default()
+        });
         let overhead = Size::ZERO;
         let (name, one_lane) = (name.into(), false);
         outputs.push(OutputOptions { name, uplink, overhead, unconfirmed_max, one_lane });

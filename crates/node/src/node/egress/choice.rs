@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidegate_capacity::uplink::PickedOf;
 use tidegate_schedule::queue::Timing;
 use tidegate_schedule::{Choice, NextCut};
 use tidegate_types::class::ClassId;
@@ -65,7 +66,10 @@ impl Egress {
         state.scheduler.sent(base.now, choice, piece.size, views);
         let handing = Handing { key, output, choice, piece: piece.size };
         let transmit = self.hand_over(base, handing);
-        self.uplinks[uplink].uplink.picked_of(is_backlog, piece.size);
+        let is_live = choice.timing == Timing::Live && !is_backlog;
+        let bound = is_live.then(|| base.options.classes.spec(choice.class).latency);
+        let of = PickedOf { is_backlog, bound };
+        self.uplinks[uplink].uplink.picked_of(base.now, of, piece.size);
         Some(transmit)
     }
 

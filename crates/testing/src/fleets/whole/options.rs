@@ -29,7 +29,7 @@ pub(super) fn options(place: usize, nodes: usize, told: f64, boot: u64) -> NodeO
         name: name.into(),
         controller,
         cap,
-        remembered: None,
+        ..UplinkOptions::default()
     };
     let own = uplink("wan", RateControllerName::Known, Some(Rate::new(told)));
     let lines = (1..nodes).map(|_| uplink("lan", RateControllerName::Unlimited, None));

@@ -107,7 +107,7 @@ impl Make {
             name: "wan".into(),
             controller: RateControllerName::Unlimited,
             cap: None,
-            remembered: None,
+            ..UplinkOptions::default()
         };
         let backlog = self.order;
         let (bound, segment) = (Size(self.bound), Size(self.segment));

@@ -15,7 +15,7 @@ fn main() {
 
     let controller: RateControllerName = "steady".parse().unwrap();
     let cap = Some(Rate::from_bits(8e6));
-    let options = UplinkOptions { name: "wan".into(), controller, cap, remembered: None };
+    let options = UplinkOptions { name: "wan".into(), controller, cap, ..UplinkOptions::default() };
     assert_eq!(build(&options).rate(), Rate::from_bits(4e6));
 
     let mut candidates = Candidates::default();

@@ -52,6 +52,8 @@ const NO_ALGORITHMS: &[&str] = &[
     "measured.rs",
     "series.rs",
     "standing_queue.rs",
+    "swing.rs",
+    "target.rs",
     "tests.rs",
     "test_link.rs",
     "uplink.rs",

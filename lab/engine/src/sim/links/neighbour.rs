@@ -69,7 +69,7 @@ impl Neighbour {
             name,
             controller: RateControllerName::Bbr,
             cap: None,
-            remembered: None,
+            ..UplinkOptions::default()
         };
         Neighbour::new(route, back, from, Control::Law(capacity::build(&options)))
     }

@@ -259,7 +259,7 @@ fn options(
         name: "line".into(),
         controller: RateControllerName::Unlimited,
         cap: None,
-        remembered: None,
+        ..UplinkOptions::default()
     };
     Ok(NodeOptions {
         name: "stage".into(),

@@ -120,7 +120,7 @@ impl Seat {
             name: name.into(),
             controller,
             cap,
-            remembered: None,
+            ..UplinkOptions::default()
         };
         let output = |name: &str, uplink| OutputOptions {
             name: name.into(),

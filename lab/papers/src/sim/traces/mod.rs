@@ -4,25 +4,27 @@
 //! FIFO over a kernel's connection, a pacer that knows the rate around now, and priority inside the modem,
 //! which no sender below can beat. Outages set the p99: there is no absolute bound.
 
-pub mod held_out;
+pub mod capacity;
 mod reference;
+mod sources;
 
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use tidegate_capacity::RateControllerName;
+use tidegate_capacity::{QueueBelow, RateControllerName};
 use tidegate_schedule::SchedulerName;
 use tidegate_types::units::Time;
 
 use super::file::SAMPLE;
 use super::quantity::{Amount, Span, Speed};
 use super::scenario::{
-    Arrivals, ConnectionSpec, Feedback, LinkSpec, LoadSpec, NodeSpec, Phase, Scenario, Window,
+    Arrivals, Change, ConnectionSpec, Feedback, LinkSpec, LoadSpec, NodeSpec, Phase, Scenario,
+    Step, Window,
 };
 use super::world::World;
 use super::{parallel, report};
-use crate::link::{Options, Service, trace};
+use crate::link::{self, Options, Service, trace};
 use crate::report::{Findings, figure};
 
 /// Where the recordings are, inside the folder of data.
@@ -47,18 +49,24 @@ pub(crate) struct Trace {
     pub(crate) service: Service,
     /// How much of it is played.
     pub(crate) length: Duration,
+    /// From when, and propagation on the way out; empty where it stays [`DELAY`].
+    delays: Vec<(Duration, Duration)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sender {
     /// Priority inside the modem.
     Oracle,
+    /// Keeps below what the link carries in the next so many milliseconds, which nobody knows.
+    Ahead(u64),
     /// Paced at what the link carries around now.
     Known,
     /// One FIFO above a kernel's connection.
     Native,
     /// A node with this law.
     Law(RateControllerName),
+    /// A node with the default law and a target queue of so many milliseconds.
+    Queue(u64),
 }
 
 /// What one sender made of one recording.
@@ -77,12 +85,23 @@ impl Trace {
         let service = trace::parse(text).with_context(|| format!("trace {name}"))?;
         let last = text.lines().rev().find_map(|line| line.trim().parse::<u64>().ok());
         let length = Duration::from_millis(last.unwrap_or_default()).min(LENGTH_MAX);
-        Ok(Trace { name: name.into(), service, length })
+        Ok(Trace { name: name.into(), service, length, delays: Vec::new() })
     }
 
     /// Bytes/s that it carries on average.
     fn mean(&self) -> f64 {
         self.service.room(Duration::ZERO, self.length) / self.length.as_secs_f64()
+    }
+
+    /// Propagation on the way out at a time.
+    fn delay(&self, at: Duration) -> Duration {
+        let place = self.delays.partition_point(|(from, _)| *from <= at);
+        place.checked_sub(1).map_or(DELAY, |last| self.delays[last].1)
+    }
+
+    /// Propagation on the way back: that of the way out at its shortest.
+    fn back(&self) -> Duration {
+        self.delays.iter().map(|(_, delay)| *delay).min().unwrap_or(DELAY)
     }
 
     fn scenario(&self, law: RateControllerName, scheduler: SchedulerName) -> Scenario {
@@ -96,8 +115,13 @@ impl Trace {
             until: None,
         };
         let bulk = self.mean() * BULK.0 / BULK.1 as f64;
-        let uplink = Options { service: self.service.clone(), ..Options::new(1, DELAY, QUEUE) };
-        let back = LinkSpec::new(Speed::megabits(1.0), Span(DELAY), Amount(QUEUE)).downlink;
+        let delay = self.delay(Duration::ZERO);
+        let uplink = Options { service: self.service.clone(), ..Options::new(1, delay, QUEUE) };
+        let back = LinkSpec::new(Speed::megabits(1.0), Span(self.back()), Amount(QUEUE)).downlink;
+        let step = |&(at, delay): &(Duration, Duration)| {
+            let change = link::Change::Delay(delay, Duration::ZERO);
+            Step { at: Span(at), change: Change::Link([true, false], change) }
+        };
         Scenario {
             name: self.name.clone(),
             length: Span(self.length),
@@ -114,7 +138,7 @@ impl Trace {
                 load("bulk", 1000, BULK.1, bulk),
             ],
             flow: Vec::new(),
-            step: Vec::new(),
+            step: self.delays.iter().skip(1).map(step).collect(),
             phase: Vec::new(),
         }
     }
@@ -123,6 +147,9 @@ impl Trace {
     pub(super) fn play(&self, sender: Sender, seed: u64) -> anyhow::Result<Score> {
         let scenario = match sender {
             Sender::Oracle => return Ok(reference::oracle(self)),
+            Sender::Ahead(millis) => {
+                return Ok(reference::ahead(self, Duration::from_millis(millis)));
+            }
             Sender::Known => return Ok(reference::known(self)),
             Sender::Native => {
                 let mut native =
@@ -131,6 +158,11 @@ impl Trace {
                 native
             }
             Sender::Law(law) => self.scenario(law, SchedulerName::Tidegate),
+            Sender::Queue(millis) => {
+                let mut tide = self.scenario(RateControllerName::Tide, SchedulerName::Tidegate);
+                tide.node.queue = QueueBelow::Fixed(Duration::from_millis(millis));
+                tide
+            }
         };
         let outcome = World::new(&scenario, seed)?.run();
         let (lost, broken) = report::audit(&scenario, &outcome);
@@ -154,12 +186,14 @@ impl Trace {
 }
 
 impl Sender {
-    fn name(self) -> &'static str {
+    fn name(self) -> String {
         match self {
-            Sender::Oracle => "oracle",
-            Sender::Known => "known",
-            Sender::Native => "native",
-            Sender::Law(law) => law.name(),
+            Sender::Oracle => "oracle".into(),
+            Sender::Ahead(millis) => format!("ahead-{millis}"),
+            Sender::Known => "known".into(),
+            Sender::Native => "native".into(),
+            Sender::Law(law) => law.name().into(),
+            Sender::Queue(millis) => format!("tide-{millis}"),
         }
     }
 }

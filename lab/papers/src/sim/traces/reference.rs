@@ -63,12 +63,46 @@ pub(super) fn oracle(trace: &Trace) -> Score {
         let has_room = room;
         while let Some(due) = alarms.due.pop_front_if(|_| room >= ALARMS.1) {
             room -= ALARMS.1;
-            alarms.took.push(now + DELAY - due);
+            alarms.took.push(now + trace.delay(now) - due);
         }
         let bulk = if bulk_left(trace, now, sent) { room } else { 0 };
         sent += bulk;
-        if now + DELAY < trace.length {
+        if now + trace.delay(now) < trace.length {
             in_time += has_room - room + bulk;
+        }
+        now += STEP;
+    }
+    alarms.score(in_time, trace)
+}
+
+/// One FIFO that never holds more bulk than the link carries in the next `horizon`; alarms stand in it as well.
+pub(super) fn ahead(trace: &Trace, horizon: Duration) -> Score {
+    let mut alarms = Alarms::default();
+    let mut queue: VecDeque<(f64, Item)> = VecDeque::new();
+    let (mut now, mut held, mut sent, mut in_time) = (Duration::ZERO, 0.0, 0, 0);
+    while now < trace.length || (alarms.took.len() as u64) < alarms.offered {
+        alarms.offer(now, trace.length);
+        while let Some(due) = alarms.due.pop_front() {
+            queue.push_back((ALARMS.1 as f64, Some(due)));
+            held += ALARMS.1 as f64;
+        }
+        let soon = trace.service.room(now, now + horizon);
+        while held + PACKET as f64 <= soon && bulk_left(trace, now, sent) {
+            queue.push_back((PACKET as f64, None));
+            (held, sent) = (held + PACKET as f64, sent + PACKET);
+        }
+        let mut room = trace.service.room(now, now + STEP);
+        while let Some((left, item)) = queue.front_mut().filter(|_| room > 0.0) {
+            let part = left.min(room);
+            (*left, room, held) = (*left - part, room - part, held - part);
+            if *left > 0.0 {
+                continue;
+            }
+            let arrived = now + trace.delay(now);
+            let bytes = if item.is_some() { ALARMS.1 } else { PACKET };
+            in_time += if arrived < trace.length { bytes } else { 0 };
+            alarms.took.extend(item.map(|due| arrived - due));
+            queue.pop_front();
         }
         now += STEP;
     }

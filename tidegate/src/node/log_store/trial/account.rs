@@ -87,7 +87,7 @@ pub(super) fn node_options(segment: u64, incarnation: u64, boot: u64) -> NodeOpt
         name: "disk".into(),
         controller: RateControllerName::Unlimited,
         cap: None,
-        remembered: None,
+        ..UplinkOptions::default()
     };
     let (bound, segment) = (Size(1 << 20), Size(segment));
     NodeOptions {
