@@ -41,7 +41,7 @@ const PYTHON: Need = File("target/python/bin/python", "scripts/python.sh");
 
 /// Without what a command has nothing to show. Rivals are no need: one that is absent is left out by its command, which
 /// says so.
-const NEEDS: [(&str, &[Need]); 43] = [
+const NEEDS: [(&str, &[Need]); 44] = [
     ("demo", &[Links, TIDEGATE, RABBITMQ]),
     ("net selftest", &[Wires]),
     ("net run", &[Wires]),

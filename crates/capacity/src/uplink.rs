@@ -430,7 +430,7 @@ mod tests {
             name: "wan".into(),
             controller: RateControllerName::Known,
             cap: Some(Rate::from_bits(megabits * 1e6)),
-            remembered: None,
+            ..UplinkOptions::default()
         };
         let mut uplink = Uplink::new(&of(8.0), crate::build(&of(8.0)), 1);
         uplink.picked_for(NOW, 0, Size(1000));
