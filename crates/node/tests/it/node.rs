@@ -7,7 +7,6 @@ mod changing;
 mod choosing;
 mod ending;
 mod filling;
-mod gathering;
 mod granting;
 mod limiting;
 mod marking;

@@ -102,7 +102,8 @@ impl Egress {
     }
 
     /// Sends an alarm by a neighbour that answers sooner than our own uplink, where a queue below us, or silence, makes that
-    /// one late by half of the bound.
+    /// one late by half of the bound. Alarms are few: where more comes than neighbours reserve, what the uplink has too much of
+    /// leaves by [`Egress::redirect`], and the rest would only push less urgent records from their grants.
     pub(crate) fn hurry(&mut self, base: &mut Base) -> Option<Output> {
         let seat = base.options.fleet.filter(|_| !self.grants.all.is_empty())?;
         let class = ClassId(0);
@@ -110,7 +111,8 @@ impl Egress {
             return None;
         }
         let own = &self.outputs[usize::from(seat.output.0)];
-        let uplink = &self.uplinks[own.uplink].uplink;
+        let uplink_index = own.uplink;
+        let uplink = &self.uplinks[uplink_index].uplink;
         let (least, newest) = uplink.min_rtt().zip(uplink.rtt())?;
         let silent = own.lanes.iter().filter_map(|lane| lane.silence.since).min()?;
         let takes = newest.max(base.now.since(silent));
@@ -120,6 +122,12 @@ impl Egress {
         }
         let [live, _] = base.holdings.heads(class, seat.output, base.now);
         let key = live.filter(|key| !base.holdings.is_lent(*key))?;
+        let comes = self.uplinks[uplink_index].meters[0].0.rate(base.now);
+        let is_reserved = |((Reverse(of), _), _): &(&Permit, _)| of.0 + 1 < seat.relayed.0;
+        let permits = self.grants.all.iter().filter(is_reserved);
+        if comes > permits.map(|(_, grant)| grant.amount(base.now).rate()).sum() {
+            return None;
+        }
         let reserved = |((Reverse(of), peer), grant): &(&Permit, &GrantPacer)| {
             of.0 + 1 < seat.relayed.0
                 && self.takes(base, *peer, class)

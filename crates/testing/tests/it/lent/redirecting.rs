@@ -444,6 +444,23 @@ fn an_alarm_leaves_by_a_neighbour_where_a_queue_below_us_makes_it_late() {
 }
 
 #[test]
+fn alarms_that_are_more_than_neighbours_reserve_do_not_hurry() {
+    for (permitted, goes) in [(5_000, false), (100_000, true)] {
+        let mut options = fleet_options();
+        options.uplinks[0] = uplink(RateControllerName::Tide, Some(Rate::new(OWN)));
+        let mut wire = up(options);
+        grant(&mut wire, NM, permitted);
+        load(&mut wire, "ls/a", 40, 1000);
+        let before = classes_by_peer(&wire).len();
+        let (rtt, in_flight) = (Some(ms(60)), Size(5000));
+        let sample = PathSample { rtt, in_flight, ..PathSample::default() };
+        wire.handle(Input::PathSample { path: lane(LT), sample });
+        wire.offer("ls/b", 20);
+        assert_eq!(classes_by_peer(&wire).len() - before, usize::from(goes), "{permitted}");
+    }
+}
+
+#[test]
 fn what_a_silent_connection_was_handed_goes_again_and_is_marked() {
     let mut wire = up(fleet_options());
     grant(&mut wire, LS, 50_000);

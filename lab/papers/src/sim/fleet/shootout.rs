@@ -133,9 +133,14 @@ struct Records {
     bytes: u64,
 }
 
+/// From when on records count.
+fn from() -> Time {
+    Time::ZERO + Duration::from_secs(SECONDS[0])
+}
+
 impl Records {
     fn add(&mut self, outcomes: &[Outcome], node: usize, class: usize) {
-        let from = Time::ZERO + Duration::from_secs(SECONDS[0]);
+        let from = from();
         let (first, _) = arrived(outcomes, node, class);
         let before = first.iter().filter(|one| one.arrived < from).map(|one| one.seq).max();
         let (accepted, ..) = outcomes[node].answers[class];
@@ -168,7 +173,8 @@ impl Showed {
         let mut short = [0, 1, 2].map(|class| Records::of(outcomes, 0..SHORT, class));
         let mut others = [0, 1, 2].map(|class| Records::of(outcomes, SHORT..NODES, class));
         let relayed = outcomes.iter().flat_map(|outcome| outcome.ledger.relayed());
-        let relayed: u64 = relayed.flat_map(|one| &one.received).map(|one| one.payload).sum();
+        let relayed = relayed.flat_map(|one| &one.received).filter(|one| one.arrived >= from());
+        let relayed: u64 = relayed.map(|one| one.payload).sum();
         let bytes: u64 = short.iter().chain(&others).map(|one| one.bytes).sum();
         let late: f64 = others.iter().map(|one| one.late).sum();
         let all: usize = others.iter().map(|one| one.took.len()).sum();
