@@ -8,7 +8,7 @@ use tidegate_types::units::Time;
 const WEIGHT: f64 = 1.0 / 8.0;
 /// Relative change a round trip above which a path is restless. Links of a constant rate show less than half of that under
 /// any feedback, recorded radio links twice and more.
-const RESTLESS: f64 = 0.1;
+const RESTLESS: f64 = 0.12;
 
 /// The mean relative change a round trip, of rates seen while a queue stood: those are the path's and not ours.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,11 +16,17 @@ pub(super) struct Swing {
     mean: f64,
     /// The last rate, and when it was seen.
     last: Option<(Time, f64)>,
+    /// Rates before then do not count.
+    void_until: Time,
 }
 
 impl Swing {
     /// Takes the rate of the round trip that ends now; looks once a round trip.
     pub(super) fn push(&mut self, now: Time, round: Duration, rate: f64) {
+        if now < self.void_until {
+            self.last = None;
+            return;
+        }
         let Some((at, before)) = self.last else {
             self.last = Some((now, rate));
             return;
@@ -34,6 +40,11 @@ impl Swing {
             let change = (rate - before).abs() / rate.max(before).max(1.0);
             self.mean += (change - self.mean) * WEIGHT;
         }
+    }
+
+    /// Bytes were lost: what comes in order until they are there again stalls and lumps, which says nothing of the path.
+    pub(super) fn lost(&mut self, until: Time) {
+        self.void_until = until;
     }
 
     /// Whether the path changes so much that a drain or a slow pace costs more than it saves.
@@ -64,6 +75,9 @@ mod tests {
         play(&mut swing, [1e6, 2e6]);
         assert!(swing.is_restless());
         play(&mut swing, [1e6, 1e6]);
+        assert!(!swing.is_restless());
+        swing.lost(Time::from_millis(1_000_000));
+        play(&mut swing, [1e6, 2e6]);
         assert!(!swing.is_restless());
     }
 }

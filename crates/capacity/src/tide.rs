@@ -276,6 +276,9 @@ impl RateController for Tide {
         self.rate.push(now, ack, may_only_raise);
         self.target.age(now);
         let round = self.rounds(1);
+        if ack.lost > Size::ZERO {
+            self.swing.lost(now + round * 3);
+        }
         if self.mode == Mode::Steady
             && !self.is_dry()
             && let Some(rate) = self.acked.rate_over(round)
