@@ -5,13 +5,13 @@
 //! without a word. All speak MQTT 3.1.1, whose sessions last for ever.
 
 mod account;
+mod broker;
 mod client;
 mod many;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, sleep, spawn};
@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 pub use self::account::CrowdAccount;
 use self::account::Wish;
+pub use self::broker::CrowdBroker;
 use self::client::Client;
 pub use self::many::{ManyAccount, ManyOptions, kill_with_many};
 
@@ -92,34 +93,6 @@ impl Times {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         Duration::from_millis(of.start + (self.0 >> 33) % (of.end - of.start))
-    }
-}
-
-/// A broker's process; it is killed when this is dropped.
-#[derive(Debug)]
-pub struct CrowdBroker(Child);
-
-impl CrowdBroker {
-    /// Starts one.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn start(command: &mut Command) -> io::Result<CrowdBroker> {
-        let silent = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        silent.spawn().map(CrowdBroker)
-    }
-
-    /// The number of its process.
-    pub fn id(&self) -> u32 {
-        self.0.id()
-    }
-}
-
-impl Drop for CrowdBroker {
-    fn drop(&mut self) {
-        // One that has ended by itself is dead as well.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

@@ -65,12 +65,12 @@ fn packet(first: u8, body: &[u8]) -> Vec<u8> {
 }
 
 impl Client {
-    /// Connects; `will` is published to this topic.
+    /// Connects; `will` is published to this topic, with QoS 2.
     fn connect(port: u16, id: &str, will: Option<&str>) -> Client {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.set_nodelay(true).unwrap();
         let mut body =
-            [text("MQTT"), vec![4, if will.is_some() { 0x0C } else { 0 }, 0, 0]].concat();
+            [text("MQTT"), vec![4, if will.is_some() { 0x14 } else { 0 }, 0, 0]].concat();
         body.extend(text(id));
         if let Some(topic) = will {
             body.extend([text(topic), text("gone")].concat());
@@ -464,7 +464,7 @@ fn a_will_that_was_due_while_no_process_ran_comes_once_and_one_that_was_taken_ba
     for (round, wills) in [1, 0, 0].into_iter().enumerate() {
         let node = start("kept-wills", &config);
         let mut publisher = Client::connect(port, "publisher", None);
-        publisher.publish_and_wait("will/end", &format!("end {round}"), 1, 0, 1);
+        publisher.publish_and_wait("will/end", &format!("end {round}"), 2, 0, 1);
         let mut subscriber = Client::connect(port, "subscriber", None);
         let mut all = all_until(&mut subscriber, &format!("end {round}"), &mut known);
         // The will of a client that was killed with the node may come behind what is published at once.
