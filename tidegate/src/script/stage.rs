@@ -121,7 +121,10 @@ impl Stage {
         }
         seat.0 = self.node.take();
         self.facts.clear();
-        self.latest = None;
+        if !is_suspended {
+            // What a loop stands at can be looked at on, though it was given up in the turn before (Fig. 9).
+            self.latest = None;
+        }
         if keeps {
             return Left::default();
         }

@@ -60,6 +60,24 @@ fn a_run_goes_on_behind_what_it_has_dropped() {
 }
 
 #[test]
+fn what_was_dropped_before_a_turn_ended_can_be_read_after_it() {
+    // As Fig. 9 does, wherever a turn ends between the two.
+    let text = "function on_message(h)
+        for queue in h:Queues():getQueue() do
+            for msg in queue:messages() do
+                msg:drop()
+                for _ = 1, 7 do end
+                assert(msg:json():getNum('n') == 1)
+            end
+        end
+    end";
+    let mut rehearsal = waiting(short(text, 97), 300);
+    rehearsal.advance(ms(1000));
+    is_well(&rehearsal);
+    assert!(counts(&rehearsal).suspended > 10 && dropped(&rehearsal) == 300);
+}
+
+#[test]
 fn one_run_serves_what_came_since_the_last() {
     let mut rehearsal = waiting(short(SCAN, 2000), 1000);
     rehearsal.advance(ms(1000));

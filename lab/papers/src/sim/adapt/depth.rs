@@ -152,6 +152,9 @@ fn play(load: Load, script: Option<ScriptSpec>) -> anyhow::Result<Outcome> {
     for _ in 0..load.waiting {
         player.offer_event(&mut stage);
     }
+    // What their coming took is over.
+    (player.begin, player.free_at) = (stage.now(), stage.now());
+    player.second = (stage.now(), stage.counts().time);
     while player.step(&mut stage)? {}
     let mut outcome = player.outcome;
     outcome.counts = stage.counts();
