@@ -8,7 +8,7 @@ use tidegate_types::units::Time;
 const WEIGHT: f64 = 1.0 / 8.0;
 /// Relative change a round trip above which a path is restless. Links of a constant rate show less than half of that under
 /// any feedback, recorded radio links twice and more.
-const RESTLESS: f64 = 0.12;
+const RESTLESS: f64 = 0.1;
 
 /// The mean relative change a round trip, of rates seen while a queue stood: those are the path's and not ours.
 #[derive(Clone, Copy, Debug, Default)]
