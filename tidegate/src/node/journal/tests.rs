@@ -133,28 +133,3 @@ fn a_message_in_a_damaged_segment_is_given_up_and_the_segment_put_aside() {
     });
     assert_eq!(segments(&disk, "damaged"), 1);
 }
-
-#[test]
-fn on_a_disk_that_it_has_filled_what_is_done_with_makes_room_again() {
-    let disk = Memory::default();
-    let (journal, mut store) = begin(&disk, 0);
-    session(&journal, 1);
-    settle(&mut store);
-    let numbers: Vec<u64> = (0..40).map(|_| publish(&journal, 500, 1)).collect();
-    settle(&mut store);
-    disk.fill(Some(0));
-    // Some room stands ready behind what is written.
-    for _ in 0..100 {
-        publish(&journal, 500, 1);
-        store.step();
-    }
-    assert!(journal.is_failing());
-    done(&journal, numbers.into_iter());
-    let mark = publish(&journal, 500, 1);
-    for _ in 0..10 {
-        store.step();
-    }
-    assert!(!journal.is_failing(), "{mark}");
-    let listed = disk.files(Path::new("/log/sessions"));
-    assert!(listed.len() < 6, "{listed:?}");
-}
