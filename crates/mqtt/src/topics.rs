@@ -48,7 +48,11 @@ impl TopicLine {
 
     fn rest<'t>(&self, topic: &'t str, prefix: &str) -> Option<&'t str> {
         let rest = topic.strip_prefix(prefix)?;
-        let fits = self.pattern.as_ref().map_or(rest.is_empty(), |pattern| pattern.matches(rest));
+        let fits = match &self.pattern {
+            None => rest.is_empty(),
+            Some(pattern) if prefix.is_empty() => pattern.matches(rest),
+            Some(pattern) => pattern.matches_below(rest),
+        };
         fits.then_some(rest)
     }
 }
@@ -138,6 +142,16 @@ mod tests {
         assert_eq!(TopicMap::default().there("a/b").as_deref(), Some("a/b"));
         assert_eq!(map.0[0].here(), "sensors/+/alarm");
         assert_eq!(map.0[3].there(), "site7/up");
+    }
+
+    #[test]
+    fn a_dollar_behind_a_prefix_is_a_letter() {
+        let map = TopicMap(vec![line("#", "plant/", "site7/")]);
+        assert_eq!(map.there("plant/$tag/3").as_deref(), Some("site7/$tag/3"));
+        assert_eq!(map.here("site7/$tag/3"), "plant/$tag/3");
+        let bare = TopicMap(vec![line("#", "", "site7/")]);
+        assert_eq!(bare.there("$SYS/load"), None);
+        assert_eq!(bare.here("site7/$tag"), "$tag");
     }
 
     #[test]

@@ -83,9 +83,12 @@ impl Filter {
     /// Whether the filter covers this topic. Topics that begin with `$` are covered only by filters
     /// that begin with the same level.
     pub fn matches(&self, topic: &str) -> bool {
-        if topic.starts_with('$') && self.is_wild() {
-            return false;
-        }
+        (!topic.starts_with('$') || !self.is_wild()) && self.matches_below(topic)
+    }
+
+    /// Whether the filter covers this part of a topic, in front of which something stands: a `$` there is a letter like
+    /// any other.
+    pub fn matches_below(&self, topic: &str) -> bool {
         // It is asked for every record: so it goes byte by byte.
         let (mut filter, mut topic) = (self.text.as_bytes(), topic.as_bytes());
         let end_of = |text: &[u8]| text.iter().position(|byte| *byte == b'/').unwrap_or(text.len());
@@ -238,6 +241,22 @@ mod tests {
         ];
         for (filter, topic, expected) in cases {
             assert_eq!(Filter::new(filter).unwrap().matches(topic), expected, "{filter} {topic}");
+        }
+    }
+
+    #[test]
+    fn behind_a_beginning_a_dollar_is_a_letter() {
+        for (filter, part, expected) in [
+            ("#", "$tag/7", true),
+            ("+/7", "$tag/7", true),
+            ("$tag/+", "$tag/7", true),
+            ("a", "$a", false),
+        ] {
+            assert_eq!(
+                Filter::new(filter).unwrap().matches_below(part),
+                expected,
+                "{filter} {part}"
+            );
         }
     }
 
