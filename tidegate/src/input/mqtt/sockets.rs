@@ -47,22 +47,27 @@ pub enum MqttError {
 pub(super) type Bound = (SocketAddr, Arc<TcpListener>);
 
 /// The sockets of all listeners of a node: an address goes from one to another with its socket, so that whoever connects
-/// meanwhile is served.
+/// meanwhile is served. Several listeners may have an address while a configuration takes over from another, and either
+/// may be the one that stays.
 #[derive(Debug, Default)]
-pub(super) struct Sockets(Mutex<BTreeMap<SocketAddr, Weak<TcpListener>>>);
+pub(super) struct Sockets(Mutex<BTreeMap<SocketAddr, Vec<Weak<TcpListener>>>>);
 
 impl Sockets {
     /// The socket at an address: that of another listener, or a new one.
     fn at(&self, address: SocketAddr, beside_ipv4: bool) -> io::Result<Arc<TcpListener>> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|_, socket| socket.strong_count() > 0);
-        let socket = match all.get(&address).and_then(Weak::upgrade) {
+        all.retain(|_, sockets| {
+            sockets.retain(|socket| socket.strong_count() > 0);
+            !sockets.is_empty()
+        });
+        let known = all.get(&address).and_then(|sockets| sockets.iter().find_map(Weak::upgrade));
+        let socket = match known {
             Some(socket) => TcpListener::from_std(SockRef::from(&*socket).try_clone()?.into())?,
             None => listen(address, beside_ipv4)?,
         };
         let socket = Arc::new(socket);
         if address.port() != 0 {
-            all.insert(address, Arc::downgrade(&socket));
+            all.entry(address).or_default().push(Arc::downgrade(&socket));
         }
         Ok(socket)
     }
@@ -134,5 +139,22 @@ fn cure(kind: io::ErrorKind) -> &'static str {
             "; ports below 1024 need the privilege CAP_NET_BIND_SERVICE: choose a higher one"
         }
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_address_that_was_taken_over_in_vain_can_be_taken_over_again() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap();
+        drop(free);
+        let sockets = Sockets::default();
+        let first = sockets.at(address, false).unwrap();
+        drop(sockets.at(address, false).unwrap());
+        let next = sockets.at(address, false).unwrap();
+        assert_eq!(next.local_addr().unwrap(), first.local_addr().unwrap());
     }
 }
