@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use tidegate_mqtt::Version;
 use tidegate_mqtt::topics::{There, TopicLine, TopicMap};
-use tidegate_types::topic::Filter;
+use tidegate_types::topic::{Filter, FilterError};
 
 use super::findings::Findings;
 use super::places::Place;
@@ -78,6 +78,32 @@ impl TopicConfig {
         Some(TopicLine { pattern, here: self.local_prefix.clone(), there })
     }
 
+    /// A prefix and the pattern are one filter when they are joined.
+    fn check_joined(&self, place: &Place, findings: &mut Findings) {
+        if self.pattern.is_empty() || Filter::new(&self.pattern).is_err() {
+            return;
+        }
+        let prefixes =
+            [("local_prefix", &self.local_prefix), ("remote_prefix", &self.remote_prefix)];
+        for (key, prefix) in prefixes {
+            if prefix.contains(['+', '#', '\0']) {
+                continue;
+            }
+            match Filter::new(&format!("{prefix}{}", self.pattern)) {
+                Ok(_) => {}
+                Err(FilterError::Rest(_) | FilterError::One(_)) => {
+                    let text = format!(
+                        "{prefix:?} and the pattern {:?} make no filter together: end it with /, as in {:?}",
+                        self.pattern,
+                        format!("{prefix}/"),
+                    );
+                    findings.error(place.to(key), text);
+                }
+                Err(error) => findings.error(place.to(key), error.to_string()),
+            }
+        }
+    }
+
     fn check(&self, end: Direction, place: &Place, findings: &mut Findings) {
         if !self.pattern.is_empty()
             && let Err(error) = Filter::new(&self.pattern)
@@ -114,9 +140,13 @@ impl TopicConfig {
                 );
             }
         }
-        if end == Direction::In && self.remote_prefix.starts_with("$share/") {
+        self.check_joined(place, findings);
+        let begins_shared = [("remote_prefix", &self.remote_prefix), ("pattern", &self.pattern)]
+            .into_iter()
+            .find(|(_, text)| text.starts_with("$share/"));
+        if let Some((key, _)) = begins_shared.filter(|_| end == Direction::In) {
             let text = "a shared subscription has no prefixes: give it to topics";
-            findings.error(place.to("remote_prefix"), text);
+            findings.error(place.to(key), text);
         }
         if let Some(topic) = &self.remote_topic {
             if end == Direction::In {

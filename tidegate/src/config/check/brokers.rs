@@ -361,6 +361,17 @@ mod tests {
         assert!(told("topics = []", "").contains("nothing would come"));
         assert_eq!(told("qos = 3", "").matches("0, 1 or 2").count(), 1);
         assert!(told("password_env = \"P\"", "").contains("without a user"));
+        let line = |line: &str| told(&format!("topic = [{{ {line} }}], allow_loop = true"), "");
+        assert_eq!(line("pattern = \"#\", local_prefix = \"a/\", remote_prefix = \"site7/\""), "");
+        for key in ["local_prefix", "remote_prefix"] {
+            for pattern in ["#", "+/up"] {
+                let said = line(&format!("pattern = \"{pattern}\", {key} = \"site7\""));
+                assert!(said.contains("end it with /, as in \"site7/\""), "{said}");
+            }
+        }
+        assert_eq!(line("pattern = \"up/#\", remote_prefix = \"site7\""), "");
+        let said = line("pattern = \"$share/g/up/#\", local_prefix = \"\"");
+        assert!(said.contains("a shared subscription has no prefixes"), "{said}");
         let twice = "[[input]]\nmqtt_client.url = \"mqtt://b\"\n";
         assert!(told("", twice).contains("end each other"));
     }
