@@ -66,37 +66,50 @@ struct Entry {
 }
 
 impl Keys {
-    /// Reads a file: a set in JSON, or public keys in PEM.
+    /// Reads a file: a set in JSON, or public keys in PEM. `has_some`: see [`Keys::parse`].
     ///
     /// # Errors
     /// It cannot be read, or has no key that is of use.
-    pub fn read(file: &Path) -> Result<Keys, String> {
+    pub fn read(file: &Path, has_some: bool) -> Result<Keys, String> {
         let of_file = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
         let length = std::fs::metadata(file).map_err(|error| of_file(&error))?.len();
         if length > LENGTH_MAX as u64 {
             return Err(of_file(&"longer than 1 MiB: no keys are"));
         }
         let text = std::fs::read(file).map_err(|error| of_file(&error))?;
-        Keys::parse(&text).map_err(|error| of_file(&error))
+        Keys::parse(&text, has_some).map_err(|error| of_file(&error))
     }
 
     /// Reads the bytes of a file, or of an answer. A set without an entry is one: whoever withdraws all keys means that no
-    /// token counts.
+    /// token counts. So does a set whose entries are all of no use here, where there are some keys before it (`has_some`).
     ///
     /// # Errors
     /// They have no key that is of use.
-    pub fn parse(text: &[u8]) -> Result<Keys, String> {
-        let (is_withdrawn, keys) = match text.trim_ascii_start().first() {
+    pub fn parse(text: &[u8], has_some: bool) -> Result<Keys, String> {
+        let (entries, keys) = match text.trim_ascii_start().first() {
             Some(b'{') => set(text)?,
-            _ => (false, of_pem(text)?),
+            _ => (None, of_pem(text)?),
         };
-        if keys.is_empty() && !is_withdrawn {
-            return Err("no key of RS256, ES256 or EdDSA is in it".into());
+        match entries {
+            Some(0) => {}
+            Some(entries) if keys.is_empty() && has_some => {
+                tracing::warn!(
+                    entries,
+                    "a new set of keys has none of RS256, ES256 or EdDSA: the keys before it count no more"
+                );
+            }
+            _ if keys.is_empty() => return Err("no key of RS256, ES256 or EdDSA is in it".into()),
+            _ => {}
         }
         if keys.len() > KEYS_MAX {
             return Err(format!("{} keys: give at most {KEYS_MAX}", keys.len()));
         }
         Ok(Keys(keys))
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Those that a token may mean that names `name`, or none.
@@ -152,10 +165,10 @@ impl Key {
     }
 }
 
-/// Whether a set has no entry, and its keys. Those of other kinds are for others: they are passed over.
-fn set(text: &[u8]) -> Result<(bool, Vec<Key>), String> {
+/// How many entries a set has, and its keys. Those of other kinds are for others: they are passed over.
+fn set(text: &[u8]) -> Result<(Option<usize>, Vec<Key>), String> {
     let set: Set = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-    Ok((set.keys.is_empty(), set.keys.into_iter().filter_map(of_entry).collect()))
+    Ok((Some(set.keys.len()), set.keys.into_iter().filter_map(of_entry).collect()))
 }
 
 fn of_entry(entry: Entry) -> Option<Key> {

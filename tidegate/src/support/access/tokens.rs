@@ -1,6 +1,7 @@
 //! Where the keys of tokens come from: a file that is followed, or an address that is asked.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -51,7 +52,13 @@ impl Tokens {
     /// It cannot be used.
     pub fn of_file(rules: TokenRules, file: &Path) -> Result<Tokens, String> {
         let path = file.to_owned();
-        let followed = Followed::new("keys", vec![file.into()], move || Keys::read(&path))?;
+        let has_some = AtomicBool::new(false);
+        let read = move || -> Result<Keys, String> {
+            let keys = Keys::read(&path, has_some.load(Ordering::Relaxed))?;
+            has_some.store(!keys.is_empty(), Ordering::Relaxed);
+            Ok(keys)
+        };
+        let followed = Followed::new("keys", vec![file.into()], read)?;
         Ok(Tokens { rules, source: Source::File(followed) })
     }
 
@@ -152,7 +159,7 @@ impl Asked {
         *last = Some(Instant::now());
         let answer = self.postman.get(&self.endpoint, TIMEOUT).await;
         let keys = match answer {
-            Ok(answer) => Keys::parse(&answer),
+            Ok(answer) => Keys::parse(&answer, !self.kept().1.is_empty()),
             Err(error) => Err(error.to_string()),
         };
         match keys {

@@ -127,7 +127,7 @@ fn rules() -> TokenRules {
 
 fn keys(signers: &[(&Signer, &str)]) -> Keys {
     let entries: Vec<Value> = signers.iter().map(|(signer, name)| signer.entry(name)).collect();
-    Keys::parse(serde_json::json!({"keys": entries}).to_string().as_bytes()).unwrap()
+    Keys::parse(serde_json::json!({"keys": entries}).to_string().as_bytes(), false).unwrap()
 }
 
 fn refused(token: &[u8], keys: &Keys) -> &'static str {
@@ -240,16 +240,16 @@ fn keys_are_those_that_can_have_signed_a_token() {
     for (key, value) in [("alg", "ES384"), ("use", "enc")] {
         entry[key] = value.into();
         let text = serde_json::json!({"keys": [entry]}).to_string();
-        assert!(Keys::parse(text.as_bytes()).is_err(), "{key}");
+        assert!(Keys::parse(text.as_bytes(), false).is_err(), "{key}");
         entry = p256.entry("a");
     }
     let secret = serde_json::json!({"kty": "oct", "k": "c2VjcmV0", "alg": "HS256"});
     let text = serde_json::json!({"keys": [secret, p256.entry("a")]}).to_string();
-    let keys = Keys::parse(text.as_bytes()).unwrap();
+    let keys = Keys::parse(text.as_bytes(), false).unwrap();
     assert!(check(&p256.good("a"), &keys, &rules(), NOW).is_ok());
-    assert_eq!(Keys::parse(b"{\"keys\": []}"), Ok(Keys::default()), "all are withdrawn");
+    assert_eq!(Keys::parse(b"{\"keys\": []}", false), Ok(Keys::default()), "all are withdrawn");
     for wrong in ["", "{}", "words", "-----BEGIN PUBLIC KEY-----\nAA==\n"] {
-        assert!(Keys::parse(wrong.as_bytes()).is_err(), "{wrong}");
+        assert!(Keys::parse(wrong.as_bytes(), false).is_err(), "{wrong}");
     }
 }
 
@@ -260,10 +260,12 @@ fn keys_stand_in_pem_files_too() {
     let own = EcdsaKeyPair::from_pkcs8(kind, &key.serialize_der(), &SystemRandom::new()).unwrap();
     let other = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
     let text = other.public_key_pem() + &key.public_key_pem();
-    let keys = Keys::parse(text.as_bytes()).unwrap();
+    let keys = Keys::parse(text.as_bytes(), false).unwrap();
     assert!(check(&Signer::P256(own).good("any"), &keys, &rules(), NOW).is_ok());
     let weak = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384).unwrap();
-    assert!(Keys::parse(weak.public_key_pem().as_bytes()).unwrap_err().contains("of no use"));
+    assert!(
+        Keys::parse(weak.public_key_pem().as_bytes(), false).unwrap_err().contains("of no use")
+    );
 }
 
 #[test]

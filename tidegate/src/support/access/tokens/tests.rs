@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -117,6 +117,35 @@ async fn an_address_is_asked_too_for_the_key_of_a_token_that_names_none() {
     tokens.check(&nameless(3)).await.unwrap_err();
     assert_eq!(asked.load(Ordering::SeqCst), 3);
     assert!(!tokens.trust(shown.key));
+}
+
+/// A sound set with an entry that nobody can sign with here.
+const FOREIGN: &str = r#"{"keys":[{"kty":"EC","crv":"P-521","kid":"k9","x":"AA","y":"AA"}]}"#;
+
+#[tokio::test]
+async fn a_set_of_which_nothing_is_of_use_withdraws_the_keys_before_and_is_none_at_the_start() {
+    let answer = Arc::new(Mutex::new(FOREIGN.to_owned()));
+    let (endpoint, _) = server(answer.clone()).await;
+    let tokens = Tokens::of_address(rules(), endpoint);
+    let Source::Address(asked) = &tokens.source else { panic!() };
+    asked.ask_now(Duration::ZERO).await;
+    assert_eq!(tokens.edition(), 0);
+    *answer.lock().unwrap() = set(&[1]);
+    asked.ask_now(Duration::ZERO).await;
+    let shown = tokens.check(&token(1)).await.unwrap();
+    *answer.lock().unwrap() = FOREIGN.to_owned();
+    asked.ask_now(Duration::ZERO).await;
+    assert!(!tokens.trust(shown.key));
+
+    let file = std::env::temp_dir().join(format!("tidegate-foreign-{}", std::process::id()));
+    std::fs::write(&file, FOREIGN).unwrap();
+    assert!(Tokens::of_file(rules(), &file).is_err());
+    std::fs::write(&file, set(&[1])).unwrap();
+    let tokens = Tokens::of_file(rules(), &file).unwrap();
+    tokens.check(&token(1)).await.unwrap();
+    std::fs::write(&file, FOREIGN).unwrap();
+    assert!(tokens.check(&token(1)).await.is_err());
+    std::fs::remove_file(&file).unwrap();
 }
 
 #[tokio::test]
