@@ -151,6 +151,11 @@ impl<S: SessionSubscriber> ClientSession<S> {
         self.answers.len() >= usize::from(self.options.receive_maximum)
     }
 
+    /// Whether every record that was received is answered, and the broker told.
+    pub fn is_settled(&self) -> bool {
+        self.answers.len() == 0
+    }
+
     /// Handles the packets at the front of `buffer`, read at `now`. Returns the bytes that are done with,
     /// and what is to be done next.
     ///

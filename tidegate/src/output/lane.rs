@@ -86,7 +86,7 @@ impl<P: Protocol> Lane<P> {
             let FarHost { host, complaint, .. } = &far.hosts[turns.place()];
             let protocol = &mut self.protocol;
             let connecting = async {
-                protocol.prepare().await;
+                protocol.prepare().await.map_err(io::Error::other)?;
                 connect(host.name.as_str().into(), host.port).await
             };
             let opened = match unless_stopped(&mut self.orders, connecting).await {

@@ -76,8 +76,11 @@ pub trait Protocol: Send {
     const INTERLEAVES: bool;
 
     /// Gets what the next connection needs and takes time to get: a password of today.
-    fn prepare(&mut self) -> impl Future<Output = ()> + Send {
-        std::future::ready(())
+    ///
+    /// # Errors
+    /// It is not to be had, and why: there is no connection without it.
+    fn prepare(&mut self) -> impl Future<Output = Result<(), String>> + Send {
+        std::future::ready(Ok(()))
     }
 
     /// The next connection leads to this host.

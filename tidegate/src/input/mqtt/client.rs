@@ -36,6 +36,8 @@ use crate::support::tls::{ClientTls, Stream, server_name};
 
 /// How long login and subscription may take.
 const LOGIN_PATIENCE: Duration = Duration::from_secs(10);
+/// How long the connection of an old password waits for answers of the node to what it has read.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a goodbye may take.
 const CLOSE_WAIT: Duration = Duration::from_millis(500);
 /// How long the log remembers the session if this input is no more: as long as the broker does.
@@ -117,7 +119,7 @@ pub async fn run(options: MqttClientOptions, intake: Intake, clients: Arc<Client
             () = intake.closed() => return,
             opened = client.open(&host, port, tls.as_ref(), password.as_ref()) => match opened {
                 Ok(stream) => client.serve(stream, &complaint, &intake).await,
-                Err(error) => error.into(),
+                Err(trouble) => trouble,
             },
         };
         if matches!(trouble, Trouble::Stopping) {
@@ -183,18 +185,19 @@ impl Client {
         port: u16,
         tls: Option<&ClientTls>,
         password: Option<&Password>,
-    ) -> io::Result<Stream> {
+    ) -> Result<Stream, Trouble> {
         if let Some(password) = password {
-            let Fresh { password, renews_in } = password.now().await;
+            let Fresh { password, renews_in } =
+                password.now().await.map_err(Trouble::NoPassword)?;
             self.session.set_password(Some(password));
-            self.renews_at = renews_in.map(|after| Instant::now() + after);
+            self.renews_at = renews_in.and_then(at);
         }
         let tcp = connect(host.clone(), port).await?;
         match tls {
             None => Ok(tcp.into()),
             Some(tls) => {
                 let name = server_name(host).map_err(io::Error::other)?;
-                Stream::client(tcp, tls.config(), name)
+                Ok(Stream::client(tcp, tls.config(), name)?)
             }
         }
     }
@@ -233,17 +236,9 @@ impl Client {
             Ok(Ok(())) => {
                 told.is_new("");
                 tracing::info!(host = &*self.host, "subscribed at the broker");
-                let renews_at = self.renews_at;
-                let renewal = async {
-                    match renews_at {
-                        Some(at) => sleep_until(at).await,
-                        None => pending().await,
-                    }
-                };
                 tokio::select! {
                     biased;
                     () = intake.closed() => Err(Trouble::Stopping),
-                    () = renewal => Err(Trouble::Renewing),
                     end = self.exchange(&mut wire, false) => end,
                 }
             }
@@ -264,6 +259,7 @@ impl Client {
         let mut pulse = interval((keepalive / 2).max(Duration::from_secs(1)));
         pulse.set_missed_tick_behavior(MissedTickBehavior::Delay);
         pulse.reset();
+        let (mut leaves_at, mut is_leaving) = (self.renews_at.filter(|_| !is_login), false);
         loop {
             let step = self.step(wire).await?;
             if is_login && self.session.is_open() {
@@ -275,12 +271,23 @@ impl Client {
                 ClientStep::Read(_) | ClientStep::Wait => {}
             }
             let blocked = !self.effects.out.is_empty() || wire.stream.has_to_write();
-            let reading = !blocked && matches!(step, ClientStep::Read(_));
+            let has_handled_all = !blocked && matches!(step, ClientStep::Read(_));
+            if is_leaving && has_handled_all && self.session.is_settled() {
+                return Err(Trouble::Renewing);
+            }
+            // What is not read comes by the next connection.
+            let reading = has_handled_all && !is_leaving;
             if !reading {
                 wire.heard = Instant::now();
             }
             tokio::select! {
                 biased;
+                () = reached(leaves_at) => {
+                    if is_leaving {
+                        return Err(Trouble::Renewing);
+                    }
+                    (leaves_at, is_leaving) = (at(LEAVE_PATIENCE), true);
+                }
                 notice = self.source.notice() => self.heed(notice.ok_or(Trouble::Stopping)?),
                 writable = wire.stream.writable(), if blocked => writable?,
                 readable = wire.buffer.readable(&wire.stream), if reading => {
@@ -377,5 +384,17 @@ impl Client {
                 },
             }
         }
+    }
+}
+
+/// The time after so long; `None` is never: no clock shows it.
+fn at(after: Duration) -> Option<Instant> {
+    Instant::now().checked_add(after)
+}
+
+async fn reached(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => pending().await,
     }
 }

@@ -9,6 +9,16 @@ use tidegate_types::record::DropReason;
 use super::MqttOptions;
 use crate::node::contract::Transmit;
 
+/// What a connection can carry.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) version: Version,
+    /// Bytes of the largest packet.
+    pub(super) packet_max: usize,
+    /// Whether the broker retains.
+    pub(super) retains: bool,
+}
+
 /// Appends the head of a record's PUBLISH.
 ///
 /// # Errors
@@ -16,8 +26,7 @@ use crate::node::contract::Transmit;
 /// key that is no topic, or has no name at the far end.
 pub(super) fn publish(
     options: &MqttOptions,
-    version: Version,
-    packet_max: usize,
+    limits: Limits,
     packet_id: u16,
     order: &Transmit,
     out: &mut BytesMut,
@@ -28,7 +37,7 @@ pub(super) fn publish(
     if topic.is_empty() || topic.contains(['+', '#', '\0']) {
         return Err(DropReason::Refused);
     }
-    let properties = match version {
+    let properties = match limits.version {
         Version::V31 | Version::V311 => None,
         Version::V5 => Some(properties(options, order).ok_or(DropReason::Oversize)?),
     };
@@ -37,11 +46,13 @@ pub(super) fn publish(
         qos: 1,
         id: Some(packet_id),
         again: order.again,
-        retain: options.retain && record.properties.find(headers::RETAIN).is_some_and(|v| v == "1"),
+        retain: options.retain
+            && limits.retains
+            && record.properties.find(headers::RETAIN).is_some_and(|v| v == "1"),
         properties: properties.as_deref(),
         payload: record.payload.len(),
     };
-    if head.write(out, packet_max) { Ok(()) } else { Err(DropReason::Oversize) }
+    if head.write(out, limits.packet_max) { Ok(()) } else { Err(DropReason::Oversize) }
 }
 
 /// The properties of MQTT 5, their length in front.
@@ -81,9 +92,25 @@ pub(super) mod tests {
         }
     }
 
+    fn limits(version: Version, packet_max: usize) -> Limits {
+        Limits { version, packet_max, retains: true }
+    }
+
+    /// A record that came with the retain flag, if `value` is 1.
+    fn with(value: &'static str) -> Transmit {
+        let pair = (Bytes::from_static(b"retain"), Bytes::from_static(value.as_bytes()));
+        let properties = tidegate_types::record::Properties::new(vec![pair]);
+        let record = tidegate_types::record::Record { properties, ..record(1, b"x") };
+        Transmit { record: Arc::new(record), ..transmit(1, b"x", 0..1, 1) }
+    }
+
+    pub(in crate::output::mqtt) fn retained() -> Transmit {
+        with("1")
+    }
+
     fn encode(order: &Transmit, packet_max: usize) -> Result<BytesMut, DropReason> {
         let mut out = BytesMut::new();
-        publish(&options(), Version::V5, packet_max, 7, order, &mut out).map(|()| out)
+        publish(&options(), limits(Version::V5, packet_max), 7, order, &mut out).map(|()| out)
     }
 
     #[test]
@@ -114,7 +141,7 @@ pub(super) mod tests {
     fn the_old_version_carries_topic_and_payload() {
         let mut out = BytesMut::new();
         let order = whole(3, b"hot");
-        publish(&options(), Version::V311, usize::MAX, 7, &order, &mut out).unwrap();
+        publish(&options(), limits(Version::V311, usize::MAX), 7, &order, &mut out).unwrap();
         out.extend_from_slice(b"hot");
         let decoded = rmqtt_codec::v3::Codec::new(0).decode(&mut out).unwrap().unwrap().0;
         let rmqtt_codec::v3::Packet::Publish(publish) = decoded else { panic!("a publish") };
@@ -123,17 +150,11 @@ pub(super) mod tests {
 
     #[test]
     fn the_retain_flag_is_passed_on_where_it_came() {
-        let with = |value: &'static str| {
-            let pair = (Bytes::from_static(b"retain"), Bytes::from_static(value.as_bytes()));
-            let properties = tidegate_types::record::Properties::new(vec![pair]);
-            let record = tidegate_types::record::Record { properties, ..record(1, b"x") };
-            Transmit { record: Arc::new(record), ..transmit(1, b"x", 0..1, 1) }
-        };
         for (value, first) in [("1", 0x33), ("0", 0x32)] {
             assert_eq!(encode(&with(value), usize::MAX).unwrap()[0], first);
             let options = MqttOptions { retain: false, ..options() };
             let mut out = BytesMut::new();
-            publish(&options, Version::V5, usize::MAX, 7, &with(value), &mut out).unwrap();
+            publish(&options, limits(Version::V5, usize::MAX), 7, &with(value), &mut out).unwrap();
             assert_eq!(out[0], 0x32, "only if it is configured");
         }
     }
@@ -148,7 +169,7 @@ pub(super) mod tests {
             let options = MqttOptions { topics, ..options() };
             out.clear();
             let order = whole(3, b"hot");
-            let written = publish(&options, Version::V311, usize::MAX, 7, &order, &mut out);
+            let written = publish(&options, limits(Version::V311, usize::MAX), 7, &order, &mut out);
             written.map(|()| out.clone())
         };
         let written = of("plant/3/#").unwrap();
@@ -162,7 +183,7 @@ pub(super) mod tests {
         let length = encode(&order, usize::MAX).unwrap().len() + 100;
         assert!(encode(&order, length).is_ok());
         let mut out = BytesMut::from(&b"before"[..]);
-        let result = publish(&options(), Version::V5, length - 1, 7, &order, &mut out);
+        let result = publish(&options(), limits(Version::V5, length - 1), 7, &order, &mut out);
         assert_eq!((result, &out[..]), (Err(DropReason::Oversize), &b"before"[..]));
         for key in ["", "plant/+/alarm", "plant/#", "a\0b"] {
             let record = tidegate_types::record::Record {

@@ -12,7 +12,7 @@ use tidegate_types::record::{DeliveryId, DropReason};
 use tidegate_types::units::Time;
 
 use super::MqttOptions;
-use super::encode;
+use super::encode::{self, Limits};
 use super::incoming::{self, Said};
 use crate::keys::url::Host;
 use crate::node::contract::Transmit;
@@ -23,6 +23,9 @@ use crate::support::password::Fresh;
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// What we promise in CONNECT: something is heard from us at least this often.
 const KEEP_ALIVE: u16 = 30;
+
+/// How long the connection of an old password waits for what is under way; then that goes again by the next one.
+const DRAIN: Duration = Duration::from_secs(15);
 
 /// The state of one connection after the other.
 #[derive(Debug)]
@@ -46,6 +49,10 @@ pub struct Session {
     has_begun: bool,
     /// Refusals that an operator has heard of: each kind once.
     told: Vec<Refusal>,
+    /// An operator has heard that a broker retains nothing.
+    is_retain_told: bool,
+    /// Whether this connection's broker retains.
+    retains: bool,
     /// The password of this connection, and how long it is good.
     fresh: Option<Fresh>,
     renewal: Renewal,
@@ -56,8 +63,8 @@ pub struct Session {
 enum Renewal {
     Never,
     At(Time),
-    /// Now: as soon as nothing is under way.
-    Due,
+    /// Now: as soon as nothing is under way, and then at the latest.
+    Due(Time),
 }
 
 impl Session {
@@ -82,6 +89,8 @@ impl Session {
             payload_left: 0,
             has_begun: false,
             told: Vec::new(),
+            is_retain_told: false,
+            retains: true,
             fresh: None,
             renewal: Renewal::Never,
         }
@@ -96,8 +105,9 @@ impl Session {
         match said {
             Said::Welcome { receive_max, packet_max, keep_alive, retains } if !self.is_ready => {
                 self.is_ready = true;
-                if self.options.retain && !retains {
-                    self.options.retain = false;
+                self.retains = retains;
+                if self.options.retain && !retains && !self.is_retain_told {
+                    self.is_retain_told = true;
                     let text = "the broker retains nothing: records go without the retain flag";
                     verdicts.told.push(text.into());
                 }
@@ -163,10 +173,17 @@ impl Session {
         Err(DropReason::Full)
     }
 
-    /// Ends the connection for one with a newer password, where it is time and nothing is under way.
-    fn renew(&self) -> Result<(), ProtocolError> {
-        let is_free = self.unconfirmed.is_empty() && self.payload_left == 0;
-        if self.renewal == Renewal::Due && is_free { Err(ProtocolError::Over) } else { Ok(()) }
+    /// Ends the connection for one with a newer password, where it is time and nothing is under way, or what is under way
+    /// is not confirmed for too long.
+    fn renew(&self, now: Time) -> Result<(), ProtocolError> {
+        let Renewal::Due(latest) = self.renewal else { return Ok(()) };
+        let is_free = self.unconfirmed.is_empty();
+        let may_leave = self.payload_left == 0 && (is_free || latest <= now);
+        if may_leave { Err(ProtocolError::Over) } else { Ok(()) }
+    }
+
+    fn is_due(&self) -> bool {
+        matches!(self.renewal, Renewal::Due(_))
     }
 
     fn push_connect(&self, out: &mut BytesMut) {
@@ -190,11 +207,12 @@ impl Protocol for Session {
     /// An MQTT packet stands in one piece.
     const INTERLEAVES: bool = false;
 
-    async fn prepare(&mut self) {
+    async fn prepare(&mut self) -> Result<(), String> {
         self.fresh = match &self.options.password {
-            Some(password) => Some(password.now().await),
+            Some(password) => Some(password.now().await?),
             None => None,
         };
+        Ok(())
     }
 
     fn leads_to(&mut self, host: &Host) {
@@ -205,12 +223,12 @@ impl Protocol for Session {
     }
 
     fn connect(&mut self, now: Time, out: &mut BytesMut) {
-        let told = std::mem::take(&mut self.told);
+        let (told, is_retain_told) = (std::mem::take(&mut self.told), self.is_retain_told);
         let (host, fresh) = (self.host.take(), self.fresh.take());
         let renews_in = fresh.as_ref().and_then(|fresh| fresh.renews_in);
         let renewal = renews_in.map_or(Renewal::Never, |after| Renewal::At(now + after));
         let anew = Session::of(self.options.clone(), self.lane, self.version);
-        *self = Session { told, host, fresh, renewal, ..anew };
+        *self = Session { told, is_retain_told, host, fresh, renewal, ..anew };
         self.heartbeat = Heartbeat::new(now, HEARTBEAT);
         self.push_connect(out);
     }
@@ -226,7 +244,7 @@ impl Protocol for Session {
         while let Some(said) = incoming::next(self.version, input)? {
             self.said(now, said, verdicts)?;
         }
-        self.renew()
+        self.renew(now)
     }
 
     fn is_ready(&self) -> bool {
@@ -238,12 +256,14 @@ impl Protocol for Session {
     }
 
     fn may_send(&self) -> bool {
-        self.is_ready && self.renewal != Renewal::Due && self.unconfirmed.len() < self.receive_max
+        self.is_ready && !self.is_due() && self.unconfirmed.len() < self.receive_max
     }
 
     fn begin(&mut self, order: &Transmit, out: &mut BytesMut) -> Result<(), DropReason> {
         let id = self.free_id()?;
-        encode::publish(&self.options, self.version, self.packet_max, id, order, out)?;
+        let limits =
+            Limits { version: self.version, packet_max: self.packet_max, retains: self.retains };
+        encode::publish(&self.options, limits, id, order, out)?;
         self.payload_left = order.record.payload.len() as u64;
         self.has_begun = true;
         self.unconfirmed.insert(id, order.id);
@@ -268,9 +288,13 @@ impl Protocol for Session {
         if let Renewal::At(at) = self.renewal
             && at <= now
         {
-            self.renewal = Renewal::Due;
-            self.renew()?;
+            self.renewal = Renewal::Due(now + DRAIN);
         }
+        if self.is_due() && self.payload_left > 0 {
+            // What is being said takes as long as the line needs.
+            self.renewal = Renewal::Due(now + DRAIN);
+        }
+        self.renew(now)?;
         if self.payload_left > 0 {
             self.heartbeat.heard(now);
             self.heartbeat.said(now);
@@ -282,7 +306,10 @@ impl Protocol for Session {
     }
 
     fn next_timeout(&self) -> Option<Time> {
-        let renewal = if let Renewal::At(at) = self.renewal { Some(at) } else { None };
+        let renewal = match self.renewal {
+            Renewal::Never => None,
+            Renewal::At(at) | Renewal::Due(at) => Some(at),
+        };
         [self.heartbeat.next_timeout(), renewal].into_iter().flatten().min()
     }
 
@@ -324,7 +351,7 @@ pub fn fuzz(bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
 
-    use super::super::encode::tests::options;
+    use super::super::encode::tests::{options, retained};
     use super::*;
     use crate::output::test_protocol::whole;
 
@@ -454,6 +481,44 @@ mod tests {
         session.connect(due, &mut out);
         told(&mut session, WELCOME).unwrap();
         assert!(session.may_send());
+    }
+
+    #[test]
+    fn an_acknowledgement_that_never_comes_does_not_keep_an_old_password() {
+        let mut session = Session::new(options(), 1);
+        let renews_in = Some(Duration::from_secs(60));
+        session.fresh = Some(Fresh { password: "word".into(), renews_in });
+        let mut out = BytesMut::new();
+        session.connect(Time::ZERO, &mut out);
+        told(&mut session, WELCOME).unwrap();
+        session.begin(&whole(1, b"ab"), &mut out).unwrap();
+        session.piece(b"a", &mut out);
+        let due = Time::ZERO + Duration::from_secs(60);
+        session.tick(due, &mut out).unwrap();
+        let long = due + Duration::from_secs(100);
+        session.tick(long, &mut out).unwrap();
+        session.piece(b"b", &mut out);
+        session.wrote(long);
+        let nearly = long + DRAIN - Duration::from_millis(1);
+        session.heartbeat.heard(nearly);
+        session.tick(nearly, &mut out).unwrap();
+        assert!(session.next_timeout().is_some_and(|at| at <= long + DRAIN));
+        assert_eq!(session.tick(long + DRAIN, &mut out), Err(ProtocolError::Over));
+    }
+
+    #[test]
+    fn one_broker_that_retains_nothing_says_nothing_of_another() {
+        let mut session = Session::new(options(), 1);
+        let nothing: &[u8] = &[0x20, 5, 0, 0, 2, 0x25, 0];
+        for (welcome, retains, stories) in
+            [(nothing, false, 1), (WELCOME, true, 0), (nothing, false, 0)]
+        {
+            session.connect(Time::ZERO, &mut BytesMut::new());
+            assert_eq!(told(&mut session, welcome).unwrap().told.len(), stories);
+            let mut out = BytesMut::new();
+            session.begin(&retained(), &mut out).unwrap();
+            assert_eq!(out[0] & 1 == 1, retains);
+        }
     }
 
     #[test]

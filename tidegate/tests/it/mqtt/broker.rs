@@ -1,16 +1,19 @@
-//! The client of an existing broker against a real Mosquitto.
+//! The client of an existing broker, most of all against a real Mosquitto.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tidegate::input::mqtt::Version;
 use tidegate::input::mqtt::client::MqttClientOptions;
 use tidegate::node::contract::Notice;
+use tidegate::support::password::{Password, PasswordSource};
 use tidegate::support::tls::{ClientFiles, ClientTls};
 use tidegate_mqtt::client_session::Options;
 use tidegate_types::record::RefuseReason;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
 use crate::mqtt::client::{Client, publish_v311};
@@ -251,4 +254,54 @@ async fn a_broker_that_comes_back_is_served_again() {
     broker.publish(b"after").await;
     soon("a record after the restart", async { while text(&node.record().await) != "after" {} })
         .await;
+}
+
+/// A packet of less than 128 bytes: its first byte and its body.
+async fn short(stream: &mut TcpStream) -> (u8, Vec<u8>) {
+    let mut head = [0; 2];
+    soon("a packet", stream.read_exact(&mut head)).await.unwrap();
+    let mut body = vec![0; head[1].into()];
+    stream.read_exact(&mut body).await.unwrap();
+    (head[0], body)
+}
+
+#[tokio::test]
+async fn a_newer_password_waits_for_the_answer_to_what_was_read() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let lasts = Duration::from_secs(7);
+    let ends = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + lasts;
+    let token = format!("SharedAccessSignature sr=a&sig=b&se={}", ends.as_secs());
+    let password = Some(Password::new(PasswordSource::Fixed(token.as_str().into())).unwrap());
+    let session = Options {
+        client_id: "gate-7-in".into(),
+        user: Some("gate".into()),
+        password: None,
+        topics: vec![("plant/#".into(), 1)],
+        map: Default::default(),
+        version: Some(Version::V311),
+        receive_maximum: 10,
+        max_packet_size: 10_000,
+    };
+    let port = listener.local_addr().unwrap().port();
+    let options =
+        MqttClientOptions { host: "127.0.0.1".into(), port, tls: None, session, password };
+    let mut node = Node::client(options).await;
+    node.policy(Policy::Hold);
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let connect = short(&mut stream).await;
+    assert!(connect.0 == 0x10 && connect.1.ends_with(token.as_bytes()));
+    stream.write_all(&[0x20, 2, 0, 0]).await.unwrap();
+    let (first, subscribe) = short(&mut stream).await;
+    assert_eq!(first, 0x82);
+    stream.write_all(&[0x90, 3, subscribe[0], subscribe[1], 1]).await.unwrap();
+    stream.write_all(&publish_v311("plant/3", Some(1), b"held")).await.unwrap();
+    node.opened().await;
+    let held = node.record().await;
+    // The token is good for no more than this: whoever is still here waits for the answer.
+    sleep(lasts).await;
+    node.answer(&held, Ok(()));
+    assert_eq!(short(&mut stream).await, (0x40, vec![0, 1]));
+    assert_eq!(short(&mut stream).await, (0xE0, vec![]));
+    let (mut stream, _) = soon("another connection", listener.accept()).await.unwrap();
+    assert_eq!(short(&mut stream).await.0, 0x10);
 }

@@ -14,6 +14,9 @@ pub(super) enum Trouble {
     Io(io::Error),
     #[error("no TLS: {0}")]
     Untrusted(String),
+    /// There is none to log in with.
+    #[error("{0}")]
+    NoPassword(String),
     #[error("the broker closed the connection")]
     Closed,
     #[error("the broker did not answer the login in time")]
