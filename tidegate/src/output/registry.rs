@@ -22,9 +22,9 @@ keys! {
         /// "auto": the capacity is measured. Or a cap on what is measured, such as "18mbit". It counts records with
         /// framing and TLS; TCP and IP headers (3 to 4 % of full packets) are not counted.
         pub rate: OutputRate = OutputRate::Auto;
-            above_zero("nothing could be sent: give a rate, or \"auto\""),
+            above_zero("nothing could be sent: give a rate, or \"auto\"") reloads(),
         /// How the capacity is found. Default for a sink: unlimited.
-        pub law: Option<RateControllerName>; usually(RateControllerName::default()),
+        pub law: Option<RateControllerName>; usually(RateControllerName::default()) reloads(),
         /// How long a queue stands below the scheduler. "auto": as long as the path's variability is worth and as the most
         /// urgent records bear. Or a duration such as "20ms": longer carries more on a restless link, and alarms wait for it.
         /// For the law tide only.
@@ -36,9 +36,9 @@ keys! {
         pub unconfirmed_max: Option<u32>;
             usually(UNCONFIRMED_MAX) at_least(1, "nothing could be sent"),
         /// An AMQP 0-9-1 broker such as RabbitMQ.
-        pub amqp: Option<AmqpConfig>,
+        pub amqp: Option<AmqpConfig>; reloads(),
         /// An MQTT broker, or another node of Tidegate.
-        pub mqtt: Option<MqttOutputConfig>; called("site"),
+        pub mqtt: Option<MqttOutputConfig>; called("site") reloads(),
         /// An HTTP endpoint: each record is a POST, confirmed by an answer of 2xx.
         pub http: Option<HttpOutputConfig>; called("hook"),
         /// Another node of Tidegate, by several paths at once: it has a link input.

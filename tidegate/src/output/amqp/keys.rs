@@ -35,7 +35,7 @@ keys! {
         /// {topic} is the record's topic, with . for /.
         pub routing_key: String = "{topic}".into(),
         /// Whether the broker keeps records across its restart.
-        pub persistent: bool = true,
+        pub persistent: bool = true; restarts(),
         /// User name. Default: guest with its well-known password, which RabbitMQ takes from its own machine only.
         pub user: Option<String>; apart("gate"),
         /// Environment variable with the password.

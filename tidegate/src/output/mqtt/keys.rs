@@ -31,7 +31,7 @@ keys! {
         /// Client id; with connections = "each-class" the prefix of its client ids. Default: node and output.
         pub client_id: Option<String>; sample("gate-7-site"),
         /// How many connections it has.
-        pub connections: Connections = Connections::EachClass,
+        pub connections: Connections = Connections::EachClass; restarts(),
         /// Which MQTT it speaks.
         pub version: MqttVersion = MqttVersion::Auto,
         /// Lines as a Mosquitto bridge has them: what topics are called at the far end. Default: as here.
