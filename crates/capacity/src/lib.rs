@@ -67,6 +67,7 @@ tidegate_types::algorithms! {
         mod {
             #[default]
             Tide = "tide" in tide: "Keeps a small standing queue.",
+            TideRestless = "tide-restless" in tide_restless: "Tide for radio links: more of a link that swings, a longer queue.",
         }
         mod baselines {
             Bbr = "bbr" in bbr: "BBR: paces at the largest delivery rate seen lately.",

@@ -87,6 +87,11 @@ enum Mode {
 
 /// How one is made.
 pub(crate) const ENTRY: Build = |known| Box::new(Tide::new(known.remembered, known.queue));
+/// The same of one that drains and paces a restless path less.
+pub(crate) const RESTLESS: Build = |known| {
+    let tide = Tide::new(known.remembered, known.queue);
+    Box::new(Tide { minds_swing: true, ..tide })
+};
 
 /// The rate controller's state. Rates are bytes/s, round trips seconds.
 #[derive(Debug)]
@@ -103,6 +108,8 @@ pub(super) struct Tide {
     /// Round trips without a queue.
     calm: u32,
     swing: Swing,
+    /// Whether a path that swings is treated as restless.
+    minds_swing: bool,
     mode: Mode,
     looked_at: Time,
     /// Whether most of what is sent is a backlog.
@@ -125,11 +132,16 @@ impl Tide {
             boosted_at: Time::ZERO,
             calm: 0,
             swing: Swing::default(),
+            minds_swing: false,
             mode: Mode::Steady,
             looked_at: Time::ZERO,
             is_patient: false,
             proven_at: Time::ZERO,
         }
+    }
+
+    fn is_restless(&self) -> bool {
+        self.minds_swing && self.swing.is_restless()
     }
 
     fn path(&self) -> f64 {
@@ -147,7 +159,7 @@ impl Tide {
 
     /// The time that the target queue takes, in seconds.
     fn target(&self) -> f64 {
-        let target = self.target.get(self.path(), self.rate.get(), self.swing.is_restless());
+        let target = self.target.get(self.path(), self.rate.get(), self.is_restless());
         target + JITTER_GAIN * self.trips.jitter()
     }
 
@@ -246,7 +258,7 @@ impl Tide {
             // the path, the rate fell for want of a window; if the link was silent, it did fall.
             let before = self.standing.rate_before().unwrap_or(self.sound_rate);
             let rate = if doubt.is_agreed(path) { before } else { 0.0 };
-            if self.swing.is_restless() {
+            if self.is_restless() {
                 self.target.drained_in_vain(doubt.least() - path);
             }
             self.trips.restart(doubt.least());
@@ -285,13 +297,13 @@ impl RateController for Tide {
         {
             // With a queue all the time, what came in a round trip is what the path carries, however little was sent before.
             self.swing.push(now, round, rate);
-            if self.swing.is_restless() {
+            if self.is_restless() {
                 self.rate.raise(rate);
             }
         }
         self.probe(now);
         let queue_and_target = [self.trips.queue(), self.target()];
-        self.standing.push(now, queue_and_target, self.rate.get(), self.swing.is_restless());
+        self.standing.push(now, queue_and_target, self.rate.get(), self.is_restless());
         let is_too_long = self.standing.is_too_long(now, round);
         // While little of ours is under way, few bytes come because few were sent.
         let may_fall = !matches!(self.mode, Mode::Doubt(_));
@@ -354,7 +366,7 @@ impl RateController for Tide {
         }
         // A small window may leave in one round trip, or a low estimate would never be corrected.
         let least = WINDOW_MIN / (self.path() + self.target());
-        let is_held = self.calm < CALM_ROUNDS && !self.swing.is_restless();
+        let is_held = self.calm < CALM_ROUNDS && !self.is_restless();
         let gain = if is_held { PACE_GAIN.0 } else { PACE_GAIN.1 };
         Rate::new(gain * self.rate.get().max(least))
     }

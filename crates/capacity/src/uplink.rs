@@ -118,7 +118,7 @@ impl Uplink {
         let next = Uplink::new(&options, crate::build(&options), 0);
         self.controller = next.controller;
         (self.floor_max, self.is_forgotten) = (next.floor_max, next.is_forgotten);
-        self.is_local = next.is_local;
+        (self.is_local, self.told) = (next.is_local, next.told);
         self.controller.patient(self.is_patient());
     }
 

@@ -15,6 +15,8 @@ use super::rate_control::Mark;
 const PACKETS: u64 = 3;
 /// Packets that are remembered after they were given up, in case an acknowledgement comes all the same.
 const GIVEN_UP_MAX: usize = 4096;
+/// Places that an empty ring keeps.
+const ROOM: usize = 64;
 /// Numbers back to which they are remembered.
 const SPAN_MAX: usize = 16_384;
 
@@ -85,7 +87,14 @@ impl InFlight {
 
     /// Adds a packet; its number is larger than all before.
     pub(super) fn push(&mut self, psn: u64, sent: Sent) {
+        // What would be forgotten after it is forgotten before it: no gap is filled for that.
+        while psn.saturating_sub(self.first) > SPAN_MAX as u64
+            && self.packets.front().and_then(Option::as_ref).is_some_and(|sent| sent.is_given_up)
+        {
+            self.remove(self.first);
+        }
         if self.packets.is_empty() {
+            self.packets.shrink_to(ROOM);
             self.first = psn;
         }
         // Packets that only acknowledge have numbers, too, and nobody waits for them.

@@ -59,12 +59,19 @@ impl LinkThread {
         if let Some(running) = &*running {
             return Ok(running.handle.clone());
         }
-        let runtime = Builder::new_current_thread().enable_all().on_thread_park(gather).build()?;
-        let handle = runtime.handle().clone();
         let (alive, over) = oneshot::channel();
+        let (teller, told) = std::sync::mpsc::sync_channel(1);
         thread::Builder::new().name("links".into()).spawn(move || {
+            // Built here: nobody who waits for tasks may drop it.
+            let built = Builder::new_current_thread().enable_all().on_thread_park(gather).build();
+            let runtime = match built {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(teller.send(Err(error))),
+            };
+            let _ = teller.send(Ok(runtime.handle().clone()));
             let _: Result<Infallible, _> = runtime.block_on(over);
         })?;
+        let handle = told.recv().map_err(io::Error::other)??;
         *running = Some(Running { handle: handle.clone(), _alive: alive });
         Ok(handle)
     }

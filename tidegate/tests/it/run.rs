@@ -303,7 +303,7 @@ fn an_output_leads_elsewhere_and_a_listener_comes_while_records_wait_and_none_is
     node.wait_for("output \"mqtt\" begins anew");
     let third = publish(another.split_whitespace().next().unwrap());
     // What needs a new start is named, and changes nothing.
-    std::fs::write(&file, leading(&at_two, listener) + "rate = \"1mbit\"\n").unwrap();
+    std::fs::write(&file, leading(&at_two, listener) + "unconfirmed_max = 100\n").unwrap();
     assert!(node.wait_for("changes of ").starts_with("[[output]] need a new start"));
     node.signal();
     let counts = node.wait_for("stopped: ");

@@ -30,6 +30,9 @@ use crate::support::tls::{self, Stream};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Handshakes over TCP at a time.
 pub(super) const HANDSHAKES_MAX: usize = 64;
+/// The same over QUIC, and how many of them before who comes next must show its address first.
+const ANSWERED: usize = 64;
+const ANSWERED_FREE: usize = 8;
 /// Lives of all nodes; each may hold a window of records.
 const LIVES_MAX: usize = 256;
 /// Lives of one node: the present one, and those that have not ended yet.
@@ -73,7 +76,10 @@ struct Shared {
     streams: Streams,
     intake: Intake,
     lives: Mutex<Lives>,
+    /// Handshakes over TCP.
     handshakes: Semaphore,
+    /// The same of QUIC: all links are on the thread that answers them.
+    answering: Arc<Semaphore>,
     complaints: Complaints,
     /// What all nodes that come by this listener may make us hold.
     account: Account,
@@ -107,6 +113,7 @@ impl LinkListener {
             intake,
             lives: Mutex::default(),
             handshakes: Semaphore::new(HANDSHAKES_MAX),
+            answering: Arc::new(Semaphore::new(ANSWERED)),
             complaints: Complaints::new(Instant::now()),
             account,
         });
@@ -142,9 +149,22 @@ async fn accept_quic(endpoint: Endpoint, shared: Arc<Shared>) {
         };
         let Some(incoming) = incoming else { return };
         let shared = shared.clone();
+        let Ok(permit) = shared.answering.clone().try_acquire_owned() else {
+            // As if it were lost: it is sent again.
+            incoming.ignore();
+            continue;
+        };
+        let is_crowded = shared.answering.available_permits() < ANSWERED - ANSWERED_FREE;
+        if is_crowded && !incoming.remote_address_validated() {
+            // Whoever gave a false address hears nothing of this, and costs no more.
+            let _ = incoming.retry();
+            continue;
+        }
         connections.spawn(async move {
             let peer = incoming.remote_address();
-            let why = match timeout(PATIENCE, incoming).await {
+            let answered = timeout(PATIENCE, incoming).await;
+            drop(permit);
+            let why = match answered {
                 Ok(Ok(connection)) => serve_quic(connection, &shared).await,
                 Ok(Err(error)) => Some(quic::explain(&error)),
                 Err(_) => Some("no handshake in time".into()),
