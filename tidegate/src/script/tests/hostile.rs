@@ -60,7 +60,11 @@ proptest! {
         let status = rehearsal.seat.status(rehearsal.now);
         prop_assert_eq!(status.held, 0, "everything has its fate");
         prop_assert_eq!(rehearsal.seat.held_bytes(), Size::ZERO);
-        prop_assert!(rehearsal.scripts.all[0].counts().runs >= 1, "{:?}", status.counts);
+        let counts = rehearsal.scripts.all[0].counts();
+        prop_assert!(!rehearsal.scripts.is_busy(), "no call waits: {:?}", counts);
+        // Every record had a call; what came while one was suspended may have left before its own.
+        let least = if counts.suspended == 0 { 8 } else { 1 };
+        prop_assert!(counts.runs >= least, "{:?} {:?}", counts, status.counts);
     }
 
     #[test]
@@ -116,8 +120,7 @@ fn hostile_scripts_give_the_loop_back() {
         ended.sort_unstable();
         let median = ended[ended.len() / 2];
         println!("{name}: {} turns ended, after {median:?} in the middle", ended.len());
-        // A stack that is full is told with its trace: about 2 ms more in a build without optimisation.
-        assert!(median < ms(5), "{name}: {median:?}");
+        assert!(median < ms(3), "{name}: {median:?}");
     }
 }
 

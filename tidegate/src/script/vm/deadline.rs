@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use mlua::VmState;
 use rustix::time::{ClockId, clock_gettime};
 
-/// What a look at the clock stands for where looks are counted: Fig. 9 of the paper needs about so much from one look
-/// to the next (docs/decisions/0135).
+/// What a look at the clock stands for where looks are counted. An assumption: a busy machine needs two to three times
+/// as much from one look to the next (docs/decisions/0135).
 pub const LOOK: Duration = Duration::from_nanos(150);
 
 /// What the time of a call is measured by.

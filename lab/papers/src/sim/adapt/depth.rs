@@ -9,13 +9,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidegate::script::board::ScriptCounts;
 use tidegate::script::spec::Parameter;
-use tidegate::script::vm::{Clock, Limits};
+use tidegate::script::vm::{Clock, LOOK, Limits};
 use tidegate::script::{ScriptSpec, Side};
 use tidegate_node::io::OutputId;
 use tidegate_types::record::DeliveryId;
 use tidegate_types::units::Time;
 
-use super::stage::{Stage, Stream, UNIX_NS, spec};
+use super::stage::{Real, Stage, Stream, UNIX_NS, spec};
 use crate::report::{Findings, Verdict};
 use crate::sim::parallel;
 
@@ -82,6 +82,15 @@ pub fn run() -> anyhow::Result<Findings> {
             row.others
         ));
     }
+    for (name, row) in rows.iter().filter(|(_, row)| row.real.edit_count > 0) {
+        let [look, edit] = row.real_ns();
+        verdict.say(format!(
+            "{name}: this processor took {look:.0} ns for what a look stands for, where {} are counted, and {edit:.0} \
+             ns for an edit, where {} are",
+            LOOK.as_nanos(),
+            EDIT.as_nanos()
+        ));
+    }
     let [(_, plain), (_, shed), (_, fig_9)] = &rows[..] else { return Ok(verdict.findings(&[])) };
     verdict.at_most("failed_or_left_out", fig_9.failed() as f64, 0.0, "1");
     verdict.at_most("script_seconds_a_second", fig_9.share, SHARE_MAX, "1");
@@ -116,9 +125,17 @@ struct Outcome {
     share: f64,
     /// Of what no script sees: milliseconds from its making to its handing over, p99.
     others: f64,
+    real: Real,
 }
 
 impl Outcome {
+    /// Nanoseconds of this processor for what a look stands for, all of a turn included, and for an edit.
+    fn real_ns(&self) -> [f64; 2] {
+        let looks = self.counts.time.as_secs_f64() / LOOK.as_secs_f64();
+        let edits = self.real.edits.as_secs_f64() / self.real.edit_count.max(1) as f64;
+        [self.real.turns.as_secs_f64() * 1e9 / looks.max(1.0), edits * 1e9]
+    }
+
     fn dropped(&self) -> u64 {
         self.offered - self.worked
     }
@@ -157,7 +174,7 @@ fn play(load: Load, script: Option<ScriptSpec>) -> anyhow::Result<Outcome> {
     player.second = (stage.now(), stage.counts().time);
     while player.step(&mut stage)? {}
     let mut outcome = player.outcome;
-    outcome.counts = stage.counts();
+    (outcome.counts, outcome.real) = (stage.counts(), stage.real);
     player.waits.sort_unstable_by(f64::total_cmp);
     let place = (player.waits.len() as f64 * 0.99).ceil() as usize;
     outcome.others = player.waits.get(place.saturating_sub(1)).copied().unwrap_or_default();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use rustix::time::{ClockId, clock_gettime};
 use tidegate::script::board::ScriptCounts;
 use tidegate::script::spec::Parameter;
 use tidegate::script::vm::Limits;
@@ -62,6 +63,16 @@ pub(super) struct Stage {
     went: Vec<Went>,
     /// What an edit of the node takes, where what scripts do takes time: nothing else happens meanwhile.
     pub(super) edit_takes: Option<Duration>,
+    pub(super) real: Real,
+}
+
+/// What this processor took meanwhile.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Real {
+    /// For turns of scripts, and for doing what they decided.
+    pub(super) turns: Duration,
+    pub(super) edits: Duration,
+    pub(super) edit_count: u64,
 }
 
 /// A script with parameters, as a configuration would have it.
@@ -86,7 +97,8 @@ impl Stage {
         let node = Node::new(options(&scripts, streams, outputs)?)?;
         let now = Time::from_millis(1);
         let (seat, went) = (Seat::new(node), Vec::new());
-        let mut stage = Stage { seat, scripts, now, went, edit_takes: None };
+        let real = Real::default();
+        let mut stage = Stage { seat, scripts, now, went, edit_takes: None, real };
         for (place, stream) in streams.iter().enumerate() {
             let (source, rule) = (SourceId(place as u32), RuleId(place as u16));
             let open = Control::Open { source, name: stream.name.into(), relays: None };
@@ -148,7 +160,10 @@ impl Stage {
             self.now = self.now.max(at);
             while self.now <= until {
                 let moment = self.moment();
-                let Some(ran) = self.scripts.fire(&mut self.seat, moment) else { break };
+                let begun = thread_time();
+                let ran = self.scripts.fire(&mut self.seat, moment);
+                self.real.turns += thread_time().saturating_sub(begun);
+                let Some(ran) = ran else { break };
                 self.take(ran);
             }
             self.poll();
@@ -203,7 +218,9 @@ impl Stage {
             match output {
                 Output::RunScript { queue, delivery } => {
                     let moment = self.moment();
+                    let begun = thread_time();
                     let ran = self.scripts.run(&mut self.seat, moment, queue, delivery);
+                    self.real.turns += thread_time().saturating_sub(begun);
                     self.take(ran);
                 }
                 Output::Transmit { path, id, range, .. } => {
@@ -226,10 +243,21 @@ impl Stage {
                 Input::Edits { operations, .. } => operations.len() as u32,
                 _ => 1,
             });
-            self.now += ran.took + edit_takes * edits.sum::<u32>();
+            let edits = edits.sum::<u32>();
+            self.now += ran.took + edit_takes * edits;
+            self.real.edit_count += u64::from(edits);
         }
+        let begun = thread_time();
         ran.inputs.into_iter().for_each(|input| self.seat.handle(self.now, input));
+        self.real.edits += thread_time().saturating_sub(begun);
     }
+}
+
+/// How long this thread has been on a processor.
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
 fn options(
