@@ -152,11 +152,16 @@ impl Journal {
         *self.loaded.borrow()
     }
 
-    /// Waits until what earlier processes left is read, and the disk keeps up with what is written.
-    pub async fn ready(&self) {
+    /// Waits until what earlier processes left is read.
+    pub async fn loaded(&self) {
         if !self.is_loaded() {
             let _ = self.loaded.subscribe().wait_for(|loaded| *loaded).await;
         }
+    }
+
+    /// The same, and until the disk keeps up with what is written.
+    pub async fn ready(&self) {
+        self.loaded().await;
         if !*self.room.borrow() {
             let _ = self.room.subscribe().wait_for(|room| *room).await;
         }
@@ -253,6 +258,12 @@ impl Pen<'_> {
     fn push(&mut self, note: &Note) {
         self.inner.push(note);
         self.has_written = true;
+    }
+
+    /// The mark of what was written.
+    #[cfg(test)]
+    fn mark(&self) -> u64 {
+        self.inner.last
     }
 
     /// Somebody waits for what was written. Answers with the mark.

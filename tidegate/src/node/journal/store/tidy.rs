@@ -15,16 +15,11 @@ use crate::support::disk::read_at;
 const LATER_NS: u64 = 60_000_000_000;
 /// Segments that are there beside twice what is needed, before old ones are copied.
 const SPARE: u64 = 4;
-/// Bytes that are written again at a time.
-const COPY: usize = 1 << 20;
-
 /// What came of writing again what is needed of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Renewal {
     /// Nothing of it is needed any more.
     Done,
-    /// The same, and some of it could not be read.
-    Damaged,
     /// The disk failed.
     Failed,
 }
@@ -59,9 +54,10 @@ impl Store {
             }
             journal.lock().segments.remove(&oldest);
             let path = segment_path(&self.directory, SegmentId(oldest));
-            let gone = match renewal {
-                Renewal::Damaged => self.disk.rename(&path, &path.with_extension("damaged")),
-                _ => self.disk.remove(&path),
+            // That it is damaged may be known since an earlier try.
+            let gone = match self.damaged.contains(&oldest) {
+                true => self.disk.rename(&path, &path.with_extension("damaged")),
+                false => self.disk.remove(&path),
             };
             if let Err(error) = gone
                 && error.kind() != io::ErrorKind::NotFound
@@ -70,6 +66,7 @@ impl Store {
                 return;
             }
             self.sizes.remove(&oldest);
+            self.damaged.remove(&oldest);
         }
     }
 
@@ -102,7 +99,9 @@ impl Store {
             let mut inner = journal.lock();
             let Some(notes) = inner.ledger.renew(&note, oldest) else { continue };
             inner.copy(&notes);
-            if inner.pending_bytes > COPY {
+            if inner.pending_bytes > self.copy {
+                // Messages stand there from now on: a failure later must find them safe.
+                inner.is_urgent = true;
                 let batch = self.take(&mut inner);
                 drop(inner);
                 if self.try_commit_or_keep(batch) {
@@ -125,13 +124,14 @@ impl Store {
             "messages for sessions stand in a damaged segment: put aside"
         );
         let (copies, lost) = inner.ledger.abandon(oldest);
+        self.damaged.insert(oldest);
         inner.copy(&copies);
         for note in lost {
             let _ = inner.ledger.apply(&note);
             inner.copy(&[note]);
         }
         drop(inner);
-        if self.settle_copies() { Renewal::Failed } else { Renewal::Damaged }
+        if self.settle_copies() { Renewal::Failed } else { Renewal::Done }
     }
 
     /// Makes safe what was written again; true where that failed.
