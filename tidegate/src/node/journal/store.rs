@@ -27,6 +27,8 @@ const LAZY: Duration = Duration::from_millis(20);
 const TICK_NS: u64 = 60_000_000_000;
 /// Bytes that are written again at a time, and that may be there unsynced.
 const COPY: usize = 1 << 20;
+/// Bytes that are read at a time where a disk fails.
+const PIECE: usize = 4096;
 /// How long a disk that fails is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -39,9 +41,16 @@ pub(super) struct Segment {
 
 impl Segment {
     /// The message at a place.
-    pub(super) fn read(&self, place: NotePlace) -> Option<Box<MessageNote>> {
-        let bytes = read_at(&*self.file, u64::from(place.offset), place.length as usize).ok()?;
-        let mut scanner = Scanner::within(&self.opened, place.offset as usize, &bytes);
+    ///
+    /// # Errors
+    /// The disk fails: it may pass.
+    pub(super) fn read(&self, place: NotePlace) -> io::Result<Option<Box<MessageNote>>> {
+        let bytes = read_at(&*self.file, u64::from(place.offset), place.length as usize)?;
+        Ok(self.message(place, &bytes))
+    }
+
+    fn message(&self, place: NotePlace, bytes: &[u8]) -> Option<Box<MessageNote>> {
+        let mut scanner = Scanner::within(&self.opened, place.offset as usize, bytes);
         let Scanned::Frame(frame) = scanner.next()? else { return None };
         let Some(Entry::Note(note)) = frame.entry(&self.opened) else { return None };
         match Note::read(&note).ok()? {
@@ -49,6 +58,17 @@ impl Segment {
             _ => None,
         }
     }
+}
+
+/// A file with zeros for what cannot be read.
+pub(super) fn read_what_can_be(file: &dyn DiskFile, length: usize) -> Vec<u8> {
+    let mut all = vec![0; length];
+    for (index, piece) in all.chunks_mut(PIECE).enumerate() {
+        if let Ok(read) = read_at(file, (index * PIECE) as u64, piece.len()) {
+            piece[..read.len()].copy_from_slice(&read);
+        }
+    }
+    all
 }
 
 /// The thread's own.
@@ -80,6 +100,8 @@ pub(super) struct Store {
     begun: Option<usize>,
     /// Segments of which something was given up: they are put aside, not removed.
     pub(super) damaged: std::collections::BTreeSet<u32>,
+    /// How often the oldest segment could not be read.
+    failures: u32,
     /// Bytes that are written again at a time.
     pub(super) copy: usize,
     /// Notes of the segment that grows, since it was synced last: where it fails they are written again.
@@ -128,6 +150,7 @@ impl Store {
             reserve,
             begun: None,
             damaged: std::collections::BTreeSet::new(),
+            failures: 0,
             copy: COPY,
             unsynced: Vec::new(),
             unsynced_bytes: 0,

@@ -314,7 +314,7 @@ impl World {
         for (_, number) in self.waiting.keys() {
             match self.journal.read(|ledger| ledger.find(*number)) {
                 Some(Err(place)) => {
-                    let note = self.journal.fetch(*number, place);
+                    let note = self.journal.fetch(*number, place).expect("a disk that reads");
                     let note = note.unwrap_or_else(|| panic!("{number} at {place:?}"));
                     assert_eq!(note.message.payload, payload(*number));
                 }

@@ -1,12 +1,13 @@
 //! Old segments go: what is still needed of them is written again.
 
 use std::io;
+use std::sync::atomic::Ordering;
 
 use tidegate_broker::SessionLedger;
 use tidegate_broker::journal::Note;
 use tidegate_log::{Entry, Scanned, Scanner, SegmentId};
 
-use super::Store;
+use super::{Store, read_what_can_be};
 use crate::node::journal::wall;
 use crate::node::log_store::folder::segment_path;
 use crate::support::disk::read_at;
@@ -15,6 +16,8 @@ use crate::support::disk::read_at;
 const LATER_NS: u64 = 60_000_000_000;
 /// Segments that are there beside twice what is needed, before old ones are copied.
 const SPARE: u64 = 4;
+/// How often a segment that cannot be read is tried, before what cannot be read of it counts as damaged.
+const TRIES: u32 = 10;
 /// What came of writing again what is needed of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Renewal {
@@ -31,7 +34,7 @@ impl Store {
             && self.file.as_ref().is_some_and(|(number, _)| *number != oldest)
         {
             let journal = self.journal.clone();
-            if !journal.is_loaded() {
+            if !journal.is_loaded() || journal.is_partial.load(Ordering::Relaxed) {
                 return;
             }
             let needed = journal.read(|ledger| ledger.held_of(oldest).1 > 0);
@@ -88,9 +91,14 @@ impl Store {
             Ok(bytes) => bytes,
             Err(error) => {
                 tracing::error!(%error, segment = oldest, "the journal of sessions cannot be read");
-                return Renewal::Failed;
+                self.failures += 1;
+                if self.failures < TRIES {
+                    return Renewal::Failed;
+                }
+                read_what_can_be(&*segment.file, length as usize)
             }
         };
+        self.failures = 0;
         let journal = self.journal.clone();
         for found in Scanner::new(&segment.opened, &bytes) {
             let Scanned::Frame(frame) = found else { continue };
