@@ -253,9 +253,13 @@ impl Subscriptions {
         self.root.remove(&levels, group.as_ref(), session);
     }
 
-    /// Whether a session has a subscription.
-    pub fn has(&self, session: SessionId, subscription: &Subscription) -> bool {
-        self.by_session.get(&session).is_some_and(|all| all.contains_key(subscription))
+    /// The options of a subscription, if a session has it.
+    pub fn options(
+        &self,
+        session: SessionId,
+        subscription: &Subscription,
+    ) -> Option<SubscribeOptions> {
+        self.by_session.get(&session)?.get(subscription).copied()
     }
 
     /// The subscriptions of a session.

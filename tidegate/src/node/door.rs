@@ -104,11 +104,28 @@ impl Door {
         records: &mut Vec<Offered>,
         bringer: &mut impl Bringer,
     ) -> Result<Option<Member>, Stopping> {
+        if let Some(journal) = self.hub().journal().filter(|_| !records.is_empty()).cloned() {
+            journal.ready().await;
+        }
+        self.let_in(source, from, records, bringer).await
+    }
+
+    /// The same without the wait for the disk: for who brings little, and holds up others meanwhile.
+    ///
+    /// # Errors
+    /// The node is stopping.
+    pub async fn let_in(
+        &mut self,
+        source: &Source,
+        from: From<'_>,
+        records: &mut Vec<Offered>,
+        bringer: &mut impl Bringer,
+    ) -> Result<Option<Member>, Stopping> {
         if records.is_empty() {
             return Ok(None);
         }
         if let Some(journal) = self.hub().journal().cloned() {
-            journal.ready().await;
+            journal.loaded().await;
         }
         let owner = self.hand_over(source, from, records, bringer).await?;
         self.publish(from, records, bringer);

@@ -13,10 +13,10 @@ mod tests;
 mod trial;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
+use std::{fmt, io};
 
 use bytes::Bytes;
 use tidegate_broker::journal::{MessageNote, Note};
@@ -78,6 +78,8 @@ pub struct Journal {
     is_safe: AtomicU64,
     loaded: watch::Sender<bool>,
     room: watch::Sender<bool>,
+    /// What earlier processes left was not read to its end, and so is not to be removed.
+    is_partial: AtomicBool,
     /// The disk takes nothing.
     is_failing: AtomicBool,
 }
@@ -106,6 +108,7 @@ impl Journal {
             is_safe: AtomicU64::new(0),
             loaded: watch::Sender::new(false),
             room: watch::Sender::new(true),
+            is_partial: AtomicBool::new(false),
             is_failing: AtomicBool::new(false),
         }
     }
@@ -152,11 +155,16 @@ impl Journal {
         *self.loaded.borrow()
     }
 
-    /// Waits until what earlier processes left is read, and the disk keeps up with what is written.
-    pub async fn ready(&self) {
+    /// Waits until what earlier processes left is read.
+    pub async fn loaded(&self) {
         if !self.is_loaded() {
             let _ = self.loaded.subscribe().wait_for(|loaded| *loaded).await;
         }
+    }
+
+    /// The same, and until the disk keeps up with what is written.
+    pub async fn ready(&self) {
+        self.loaded().await;
         if !*self.room.borrow() {
             let _ = self.room.subscribe().wait_for(|room| *room).await;
         }
@@ -184,17 +192,27 @@ impl Journal {
     }
 
     /// Reads a message back.
-    pub fn fetch(&self, number: u64, place: Option<NotePlace>) -> Option<Box<MessageNote>> {
-        let mut place = place?;
+    ///
+    /// # Errors
+    /// The disk fails: it may pass.
+    pub fn fetch(
+        &self,
+        number: u64,
+        place: Option<NotePlace>,
+    ) -> io::Result<Option<Box<MessageNote>>> {
+        let (mut place, mut failed) = (place, None);
         // It may have been copied meanwhile, and its segment may be gone.
         for _ in 0..3 {
-            let segment = self.lock().segments.get(&place.segment).cloned();
-            if let Some(note) = segment.and_then(|segment| segment.read(place)) {
-                return Some(note).filter(|note| note.number == number);
+            let Some(at) = place else { break };
+            let segment = self.lock().segments.get(&at.segment).cloned();
+            match segment.map_or(Ok(None), |segment| segment.read(at)) {
+                Ok(Some(note)) => return Ok(Some(note).filter(|note| note.number == number)),
+                Ok(None) => failed = None,
+                Err(error) => failed = Some(error),
             }
-            place = self.lock().ledger.find(number)?.err()??;
+            place = self.lock().ledger.find(number).and_then(Result::err).flatten();
         }
-        None
+        failed.map_or(Ok(None), Err)
     }
 
     fn tell_safe(&self, mark: u64) {
@@ -253,6 +271,12 @@ impl Pen<'_> {
     fn push(&mut self, note: &Note) {
         self.inner.push(note);
         self.has_written = true;
+    }
+
+    /// The mark of what was written.
+    #[cfg(test)]
+    fn mark(&self) -> u64 {
+        self.inner.last
     }
 
     /// Somebody waits for what was written. Answers with the mark.

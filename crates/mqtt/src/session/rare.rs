@@ -42,6 +42,8 @@ impl<S: SessionSubscriber> Session<S> {
                 let told = self.told(|outbox| outbox.received(id, is_taken))?;
                 match (told, is_taken) {
                     (_, false) => {}
+                    // It is sent again soon, and answered then.
+                    (AckOutcome::Unknown, true) if self.is_restoring() => {}
                     (AckOutcome::Unknown, true) => write::unknown_received(out, version, id),
                     (_, true) => write::release(out, id),
                 }
@@ -65,6 +67,10 @@ impl<S: SessionSubscriber> Session<S> {
             _ => return Err(Violation::malformed("a packet with wrong flags or length")),
         }
         self.fits(before, out).map(|()| None)
+    }
+
+    fn is_restoring(&self) -> bool {
+        self.subscriber().is_some_and(S::is_restoring)
     }
 
     /// Passes an acknowledgement on. One of the wrong kind for its publish ends the connection; one that

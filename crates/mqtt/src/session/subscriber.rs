@@ -34,6 +34,11 @@ pub trait SessionSubscriber {
     /// What the journal of sessions is to hear of its deliveries.
     fn note(&self, news: DeliveryNews);
 
+    /// Whether deliveries of an earlier process are still to come back to the outbox.
+    fn is_restoring(&self) -> bool {
+        false
+    }
+
     /// Whether it has subscribed to nothing.
     fn is_idle(&self) -> bool;
 }

@@ -150,7 +150,8 @@ async fn offer(line: &Option<Line>, will: Parting, session: Option<SessionId>) {
         let mut records = vec![Offered { source: source.id(), read_at: source.now(), ..record }];
         let mut door = Door::new(source.hub());
         door.publisher().speak_as_will(session);
-        let admitted = door.admit(source, From::Outside, &mut records, &mut Plain::new(qos)).await;
+        // On a disk that is full the client's next connection would wait for it.
+        let admitted = door.let_in(source, From::Outside, &mut records, &mut Plain::new(qos)).await;
         if admitted.is_ok() && !records.is_empty() {
             // An error means that the node is gone.
             let _ = source.offer(records).await;

@@ -96,7 +96,7 @@ pub async fn revive(intake: &Intake, clients: &Arc<Clients>, logged: Vec<Session
 
 /// A will is published when who waits for it is known.
 async fn await_loaded(journal: Arc<Journal>, afterlife: Afterlife) {
-    journal.ready().await;
+    journal.loaded().await;
     afterlife.run().await;
 }
 

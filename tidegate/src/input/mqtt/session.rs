@@ -44,6 +44,10 @@ impl SessionSubscriber for Place {
         Place::note(self, news);
     }
 
+    fn is_restoring(&self) -> bool {
+        Place::is_restoring(self)
+    }
+
     fn is_idle(&self) -> bool {
         Place::is_idle(self)
     }

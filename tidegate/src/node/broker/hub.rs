@@ -232,14 +232,16 @@ impl Hub {
         let id = subscriber.id();
         let filter = subscription.group.is_none().then(|| subscription.filter.clone());
         let mut table = self.change();
-        let is_new = !table.subscriptions.has(id, &subscription);
+        let before = table.subscriptions.options(id, &subscription);
+        let is_new = before.is_none();
         if is_new {
             if table.subscriptions.count(id) >= SUBSCRIPTIONS_MAX {
                 return Err(SubscribeError::TooMany);
             }
             subscriber.seat.holds().grow(footprint(&subscription))?;
         }
-        let note = subscriber.seat.is_noted();
+        // A client that comes back says what is on disk already: it is not to wait for the disk again.
+        let note = subscriber.seat.is_noted() && before != Some(options);
         let note = note.then(|| Note::Subscribed(id, subscription.text().into(), options));
         table.subscriptions.subscribe(id, subscription, options);
         drop(table);

@@ -3,6 +3,7 @@
 //! Messages of the journal that are not in memory any more are read by a thread, never by a connection: a slow disk
 //! delays only who waits for it.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,12 +14,20 @@ use tidegate_broker::{
 };
 use tidegate_types::units::Time;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
 
 use super::seat::{Seat, Subscriber};
 use crate::node::journal::{Journal, wall};
 
 /// Bytes that are read back from the journal at a time.
 const READ: usize = 64 * 1024;
+/// Sessions that are read for at a time: a thread each, of which others have need.
+static READERS: Semaphore = Semaphore::const_new(16);
+/// How long a disk that fails is left alone, and how often, before a message is given up.
+const PAUSE: Duration = Duration::from_secs(1);
+const TRIES: u32 = 60;
 
 /// Messages of the journal that are read for an outbox.
 #[derive(Debug, Default)]
@@ -28,6 +37,8 @@ pub(super) struct Reading {
     /// Moves when the connection ends: what is read for it then goes back.
     connection: u64,
     found: Vec<Found>,
+    /// How often the disk failed, one time after the other.
+    failures: u32,
 }
 
 /// One of them, as it stands on disk; none where it is in memory, or cannot be read.
@@ -99,10 +110,10 @@ impl Subscriber {
                 let connection = reading.connection;
                 drop(reading);
                 let (seat, journal) = (self.seat.clone(), journal.clone());
-                runtime.spawn_blocking(move || seat.read(&journal, all, connection));
+                runtime.spawn(async move { seat.read(&journal, all, connection).await });
                 None
             }
-            _ => Some(all.into_iter().map(|pulled| fetch(journal, pulled)).collect()),
+            _ => Some(fetch_all(journal, all, true).unwrap_or_default()),
         }
     }
 
@@ -145,18 +156,46 @@ impl Subscriber {
 
 impl Seat {
     /// Reads messages for an outbox, and tells its connection; where that has ended meanwhile, they go back.
-    fn read(&self, journal: &Journal, all: Vec<Pulled>, connection: u64) {
-        let found: Vec<Found> = all.into_iter().map(|pulled| fetch(journal, pulled)).collect();
-        let mut reading = self.reading();
-        if reading.connection == connection {
-            reading.found = found;
-        } else {
-            // Before anything else is read: they are older.
-            self.return_to(journal, found);
+    /// Where the disk fails they go back too, and are read again a little later.
+    async fn read(&self, journal: &Arc<Journal>, all: Vec<Pulled>, connection: u64) {
+        let numbers = unread(&all);
+        let gives_up = self.reading().failures >= TRIES;
+        let reader = journal.clone();
+        // Nobody closes it.
+        let permit = READERS.acquire().await;
+        let read = spawn_blocking(move || fetch_all(&reader, all, gives_up)).await;
+        drop(permit);
+        let found = read.map_err(io::Error::other).flatten();
+        let failed = self.found(journal, found, numbers, connection);
+        if let Some(error) = failed {
+            tracing::error!(%error, "the journal of sessions cannot be read: again in a second");
+            sleep(PAUSE).await;
         }
-        reading.is_under_way = false;
-        drop(reading);
+        self.reading().is_under_way = false;
         self.ring();
+    }
+
+    /// Messages were read for its outbox, or could not be.
+    fn found(
+        &self,
+        journal: &Journal,
+        found: io::Result<Vec<Found>>,
+        numbers: Vec<u64>,
+        connection: u64,
+    ) -> Option<io::Error> {
+        let mut reading = self.reading();
+        reading.failures = if found.is_ok() { 0 } else { reading.failures + 1 };
+        match found {
+            Ok(found) if reading.connection == connection => {
+                reading.found = found;
+                None
+            }
+            // Before anything else is read: they are older.
+            found => {
+                self.return_to(journal, &numbers);
+                found.err()
+            }
+        }
     }
 
     /// Its connection ended: what was read for it goes back.
@@ -165,17 +204,21 @@ impl Seat {
         reading.connection += 1;
         let found = std::mem::take(&mut reading.found);
         drop(reading);
-        self.return_to(journal, found);
+        let found: Vec<Pulled> = found.into_iter().map(|(pulled, _)| pulled).collect();
+        self.return_to(journal, &unread(&found));
     }
 
-    fn return_to(&self, journal: &Journal, found: Vec<Found>) {
-        let numbers = found.iter().filter(|(pulled, _)| pulled.flight.is_none());
-        let numbers: Vec<u64> = numbers.map(|(pulled, _)| pulled.number).collect();
-        // Those that are under way stay where they are: they are looked for again.
+    fn return_to(&self, journal: &Journal, numbers: &[u64]) {
         if !numbers.is_empty() {
-            journal.change(|ledger| ledger.give_back(self.id(), &numbers));
+            journal.change(|ledger| ledger.give_back(self.id(), numbers));
         }
     }
+}
+
+/// Those that are to be read again where they are not delivered. What is under way stays where it is: it is looked for
+/// again.
+fn unread(all: &[Pulled]) -> Vec<u64> {
+    all.iter().filter(|pulled| pulled.flight.is_none()).map(|pulled| pulled.number).collect()
 }
 
 /// Whether only its identifier is needed.
@@ -183,8 +226,14 @@ fn is_received(pulled: &Pulled) -> bool {
     pulled.flight.is_some_and(|(_, is_received)| is_received)
 }
 
-fn fetch(journal: &Journal, pulled: Pulled) -> Found {
-    let place = pulled.source.as_ref().err().copied().filter(|_| !is_received(&pulled));
-    let note = place.and_then(|place| journal.fetch(pulled.number, place));
-    (pulled, note)
+/// Reads them all, or none; one that the disk does not give is given up where `gives_up`.
+fn fetch_all(journal: &Journal, all: Vec<Pulled>, gives_up: bool) -> io::Result<Vec<Found>> {
+    let fetch = |pulled: Pulled| {
+        let place = pulled.source.as_ref().err().copied().filter(|_| !is_received(&pulled));
+        match place.map_or(Ok(None), |place| journal.fetch(pulled.number, place)) {
+            Err(error) if !gives_up => Err(error),
+            note => Ok((pulled, note.unwrap_or_default())),
+        }
+    };
+    all.into_iter().map(fetch).collect()
 }

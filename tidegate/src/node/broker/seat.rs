@@ -248,6 +248,11 @@ impl Subscriber {
         &self.hub
     }
 
+    /// Whether QoS 2 deliveries of an earlier process are still to be put back into its outbox.
+    pub fn is_restoring(&self) -> bool {
+        self.seat.is_durable() && self.seat.has_flights.load(Ordering::Relaxed)
+    }
+
     /// Whether it has subscribed to nothing.
     pub fn is_idle(&self) -> bool {
         self.seat.holds().bytes == 0

@@ -1,8 +1,10 @@
 //! What a start reads of the journal: the sessions at once, from its newest segment; messages while clients come.
 
 use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ use tidegate_log::{Entry, Header, Key, LogName, Scanned, Scanner, SegmentId};
 use tidegate_types::class::ClassId;
 
 use super::Journal;
-use super::store::{Segment, Store};
+use super::store::{Segment, Store, read_what_can_be};
 use crate::node::log_store::folder::{SESSIONS, number_of, segment_path};
 use crate::support::disk::{Disk, How, Real, read_at};
 
@@ -21,6 +23,8 @@ use crate::support::disk::{Disk, How, Real, read_at};
 const PAUSE: Duration = Duration::from_secs(1);
 /// Notes that are taken while others wait for the journal.
 const AT_ONCE: usize = 1024;
+/// How often a segment that cannot be read is tried, before what cannot be read of it counts as damaged.
+pub(super) const TRIES: u32 = 30;
 
 /// Where a journal is, and what it may hold.
 #[derive(Clone, Debug)]
@@ -177,9 +181,13 @@ fn notes(
     sequence: &mut u64,
 ) -> std::io::Result<(Vec<Found>, bool)> {
     let bytes = read_at(&*segment.file, 0, length as usize)?;
+    Ok(notes_in(segment, &bytes, sequence))
+}
+
+fn notes_in(segment: &Segment, bytes: &[u8], sequence: &mut u64) -> (Vec<Found>, bool) {
     let mut all = Vec::new();
     let (mut is_damaged, mut is_whole) = (false, false);
-    for found in Scanner::new(&segment.opened, &bytes) {
+    for found in Scanner::new(&segment.opened, bytes) {
         let frame = match found {
             Scanned::Frame(frame) => frame,
             Scanned::Damage { is_tail: true, .. } => continue,
@@ -202,7 +210,7 @@ fn notes(
             }
         }
     }
-    Ok((all, is_whole))
+    (all, is_whole)
 }
 
 /// A message that was retained, and from when on nobody wants it.
@@ -226,11 +234,24 @@ impl Opened {
         let sizes = store.sizes.clone();
         // It ends by itself.
         named("journal-read").spawn(move || {
-            load(&loading, &sizes, class_of, retained);
+            let load = || load(&loading, &sizes, class_of, retained);
+            if catch_unwind(AssertUnwindSafe(load)).is_err() {
+                tracing::error!(
+                    "the journal of sessions was not read to its end: none of it is removed"
+                );
+                loading.is_partial.store(true, Ordering::Relaxed);
+                loading.loaded.send_replace(true);
+            }
             done();
         })?;
         let writing = named("journal-write").spawn(move || store.run())?;
         Ok(Running { journal, writing })
+    }
+
+    /// One step of the thread that writes, while the other one still reads.
+    #[cfg(test)]
+    pub(super) fn step(&mut self) {
+        self.store.step();
     }
 
     /// The same without threads.
@@ -251,19 +272,7 @@ fn load(
     let mut retained: HashMap<Bytes, (u64, RetainedNote)> = HashMap::new();
     for (&number, &length) in sizes {
         let Some(segment) = journal.lock().segments.get(&number).cloned() else { continue };
-        let found = loop {
-            match notes(&segment, length, &mut 0) {
-                Ok((found, _)) => break found,
-                // Nothing is given up for an error that may pass: who needs the messages waits.
-                Err(error) => {
-                    tracing::error!(%error, segment = number, "the journal of sessions cannot be read");
-                    if journal.lock().is_closed {
-                        return;
-                    }
-                    std::thread::sleep(PAUSE);
-                }
-            }
-        };
+        let Some(found) = patiently(journal, &segment, (number, length), PAUSE) else { return };
         for run in found.chunks(AT_ONCE) {
             // The journal is never locked while the table of subscribers is asked.
             let class = |(note, _): &Found| match note {
@@ -300,6 +309,30 @@ fn load(
     }
     tell(found);
     journal.loaded.send_replace(true);
+}
+
+/// The notes of a segment. Nothing is given up for an error that may pass: who needs the messages waits for a while. None
+/// where the process ends before.
+pub(super) fn patiently(
+    journal: &Journal,
+    segment: &Segment,
+    (number, length): (u32, u64),
+    pause: Duration,
+) -> Option<Vec<Found>> {
+    for _ in 0..TRIES {
+        match notes(segment, length, &mut 0) {
+            Ok((found, _)) => return Some(found),
+            Err(error) => {
+                tracing::error!(%error, segment = number, "the journal of sessions cannot be read");
+            }
+        }
+        if journal.lock().is_closed {
+            return None;
+        }
+        std::thread::sleep(pause);
+    }
+    let bytes = read_what_can_be(&*segment.file, length as usize);
+    Some(notes_in(segment, &bytes, &mut 0).0)
 }
 
 impl Running {

@@ -25,6 +25,10 @@ use crate::support::disk::{Disk, DiskFile, How, read_at};
 const LAZY: Duration = Duration::from_millis(20);
 /// How often the time is noted while a client is here.
 const TICK_NS: u64 = 60_000_000_000;
+/// Bytes that are written again at a time, and that may be there unsynced.
+const COPY: usize = 1 << 20;
+/// Bytes that are read at a time where a disk fails.
+const PIECE: usize = 4096;
 /// How long a disk that fails is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -37,9 +41,16 @@ pub(super) struct Segment {
 
 impl Segment {
     /// The message at a place.
-    pub(super) fn read(&self, place: NotePlace) -> Option<Box<MessageNote>> {
-        let bytes = read_at(&*self.file, u64::from(place.offset), place.length as usize).ok()?;
-        let mut scanner = Scanner::within(&self.opened, place.offset as usize, &bytes);
+    ///
+    /// # Errors
+    /// The disk fails: it may pass.
+    pub(super) fn read(&self, place: NotePlace) -> io::Result<Option<Box<MessageNote>>> {
+        let bytes = read_at(&*self.file, u64::from(place.offset), place.length as usize)?;
+        Ok(self.message(place, &bytes))
+    }
+
+    fn message(&self, place: NotePlace, bytes: &[u8]) -> Option<Box<MessageNote>> {
+        let mut scanner = Scanner::within(&self.opened, place.offset as usize, bytes);
         let Scanned::Frame(frame) = scanner.next()? else { return None };
         let Some(Entry::Note(note)) = frame.entry(&self.opened) else { return None };
         match Note::read(&note).ok()? {
@@ -47,6 +58,17 @@ impl Segment {
             _ => None,
         }
     }
+}
+
+/// A file with zeros for what cannot be read.
+pub(super) fn read_what_can_be(file: &dyn DiskFile, length: usize) -> Vec<u8> {
+    let mut all = vec![0; length];
+    for (index, piece) in all.chunks_mut(PIECE).enumerate() {
+        if let Ok(read) = read_at(file, (index * PIECE) as u64, piece.len()) {
+            piece[..read.len()].copy_from_slice(&read);
+        }
+    }
+    all
 }
 
 /// The thread's own.
@@ -74,6 +96,17 @@ pub(super) struct Store {
     pub(super) later: u64,
     /// Room to say that old segments may go, on a disk that they have filled.
     reserve: Reserve,
+    /// Bytes with which a segment began that is not safe yet: then the reserve is kept again.
+    begun: Option<usize>,
+    /// Segments of which something was given up: they are put aside, not removed.
+    pub(super) damaged: std::collections::BTreeSet<u32>,
+    /// How often the oldest segment could not be read.
+    failures: u32,
+    /// Bytes that are written again at a time.
+    pub(super) copy: usize,
+    /// Notes of the segment that grows, since it was synced last: where it fails they are written again.
+    unsynced: Vec<Pending>,
+    unsynced_bytes: usize,
 }
 
 /// What goes to the disk together.
@@ -115,6 +148,12 @@ impl Store {
             noted,
             later,
             reserve,
+            begun: None,
+            damaged: std::collections::BTreeSet::new(),
+            failures: 0,
+            copy: COPY,
+            unsynced: Vec::new(),
+            unsynced_bytes: 0,
         }
     }
 
@@ -165,7 +204,12 @@ impl Store {
         let now = wall();
         if now.saturating_sub(self.noted) > TICK_NS {
             self.noted = now;
-            let over = inner.ledger.retained_over(now).into_iter().map(Note::Unretained);
+            // While old notes are read, a topic's newer message may not be known yet.
+            let over = match self.journal.is_loaded() {
+                true => inner.ledger.retained_over(now),
+                false => Vec::new(),
+            };
+            let over = over.into_iter().map(Note::Unretained);
             for note in std::iter::once(Note::Clock(now)).chain(over) {
                 let _ = inner.ledger.apply(&note);
                 inner.push(&note);
@@ -178,7 +222,8 @@ impl Store {
         // What holds of many sessions may be more than a segment: then one has as much behind it.
         let is_full = end.saturating_add(bytes) >= self.segment_max.max(2 * self.base);
         let snapshot = is_full.then(|| inner.ledger.snapshot());
-        let is_urgent = is_urgent || snapshot.is_some();
+        let is_much = self.unsynced_bytes as u64 + bytes > COPY as u64;
+        let is_urgent = is_urgent || snapshot.is_some() || is_much;
         Batch { notes, snapshot, mark: inner.last, is_urgent, is_last: inner.is_closed }
     }
 
@@ -197,7 +242,7 @@ impl Store {
         true
     }
 
-    fn try_commit(&mut self, batch: Batch) -> Result<(), (io::Error, Batch)> {
+    fn try_commit(&mut self, mut batch: Batch) -> Result<(), (io::Error, Batch)> {
         let (mut placed, first) = (Vec::new(), self.next);
         match self.write(&batch, &mut placed) {
             Ok(()) => {}
@@ -215,6 +260,10 @@ impl Store {
                         self.journal.lock().segments.remove(&number);
                     }
                 }
+                // What was written and not synced may be gone with it.
+                let later = std::mem::replace(&mut batch.notes, std::mem::take(&mut self.unsynced));
+                batch.notes.extend(later);
+                (self.unsynced_bytes, self.begun) = (0, None);
                 return Err((error, batch));
             }
         }
@@ -223,7 +272,15 @@ impl Store {
         placed.into_iter().for_each(|(number, place)| inner.ledger.placed(number, place));
         drop(inner);
         if batch.is_urgent {
+            self.unsynced.clear();
+            self.unsynced_bytes = 0;
             self.journal.tell_safe(batch.mark);
+        } else {
+            self.unsynced_bytes += batch.notes.iter().map(|note| note.bytes.len()).sum::<usize>();
+            self.unsynced.extend(batch.notes);
+        }
+        if let Some(bytes) = self.begun.take() {
+            self.reserve.keep(bytes);
         }
         self.journal.room.send_if_modified(|room| !std::mem::replace(room, true));
         Ok(())
@@ -304,7 +361,7 @@ impl Store {
         }
         self.put(&bytes)?;
         self.base = bytes.len() as u64;
-        self.reserve.keep(bytes.len());
+        self.begun = Some(bytes.len());
         self.disk.sync_folder(&self.directory)?;
         let file = self.disk.open(&path, How::Read)?;
         let mut inner = self.journal.lock();

@@ -1,5 +1,6 @@
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_broker::journal::{MessageNote, Note, SessionNote, Waiter};
 use tidegate_broker::{LedgerBounds, Message};
@@ -9,13 +10,18 @@ use tidegate_types::record::Properties;
 use tidegate_types::units::Time;
 
 use super::Journal;
-use super::start::{JournalOptions, open_on};
+use super::start::{JournalOptions, Opened, TRIES, open_on, patiently};
 use super::store::Store;
 use crate::support::disk::model::Memory;
 
 const SEGMENT: u64 = 6000;
 
 fn begin(disk: &Memory, young: u64) -> (Arc<Journal>, Store) {
+    let opened = open(disk, young);
+    (opened.journal.clone(), opened.load_now())
+}
+
+fn open(disk: &Memory, young: u64) -> Opened {
     let options = JournalOptions {
         directory: "/log".into(),
         keys: Vec::new(),
@@ -25,8 +31,7 @@ fn begin(disk: &Memory, young: u64) -> (Arc<Journal>, Store) {
         segment: SEGMENT,
         bounds: LedgerBounds { young, ..LedgerBounds::default() },
     };
-    let opened = open_on(Arc::new(disk.clone()), &options).unwrap();
-    (opened.journal.clone(), opened.load_now())
+    open_on(Arc::new(disk.clone()), &options).unwrap()
 }
 
 fn session(journal: &Journal, number: u32) {
@@ -41,12 +46,9 @@ fn session(journal: &Journal, number: u32) {
     })));
 }
 
-/// A message of so many bytes for the first sessions, so many of them.
-fn publish(journal: &Journal, bytes: usize, sessions: u32) -> u64 {
-    let mut pen = journal.pen();
-    let number = pen.number();
-    let waiter = |session| Waiter { session: SessionId(session), qos: 1, retain: false, ids: None };
-    pen.write(&Note::Message(Box::new(MessageNote {
+/// A message of so many bytes.
+fn message(number: u64, bytes: usize) -> MessageNote {
+    MessageNote {
         number,
         message: Arc::new(Message {
             topic: "t".into(),
@@ -63,10 +65,19 @@ fn publish(journal: &Journal, bytes: usize, sessions: u32) -> u64 {
         }),
         expires: None,
         is_retained: false,
-        waiters: (1..=sessions).map(waiter).collect(),
+        waiters: Vec::new(),
         packet: None,
         will_of: None,
-    })));
+    }
+}
+
+/// The same, for the first sessions, so many of them.
+fn publish(journal: &Journal, bytes: usize, sessions: u32) -> u64 {
+    let mut pen = journal.pen();
+    let number = pen.number();
+    let waiter = |session| Waiter { session: SessionId(session), qos: 1, retain: false, ids: None };
+    let waiters = (1..=sessions).map(waiter).collect();
+    pen.write(&Note::Message(Box::new(MessageNote { waiters, ..message(number, bytes) })));
     pen.urge();
     number
 }
@@ -132,4 +143,45 @@ fn a_message_in_a_damaged_segment_is_given_up_and_the_segment_put_aside() {
         assert_eq!(ledger.held_of(place.segment), (0, 0));
     });
     assert_eq!(segments(&disk, "damaged"), 1);
+}
+
+#[test]
+fn a_newer_retained_message_outlives_a_start_that_has_only_read_the_older_one() {
+    let disk = Memory::default();
+    let (journal, mut store) = begin(&disk, 0);
+    let older = MessageNote { is_retained: true, expires: Some(1), ..message(1, 10) };
+    let newer = MessageNote { is_retained: true, ..message(2, 10) };
+    for note in [&older, &newer] {
+        journal.write(&Note::Message(Box::new(note.clone())));
+    }
+    settle(&mut store);
+    let mut opened = open(&disk, 0);
+    let older = Note::Message(Box::new(older));
+    opened.journal.change(|ledger| ledger.apply_message(&older, None));
+    opened.step();
+    let (journal, _) = begin(&disk, 0);
+    assert!(journal.read(|ledger| ledger.is_retained(2)));
+}
+
+#[test]
+fn an_error_of_the_disk_that_passes_gives_no_message_up_and_one_that_stays_ends() {
+    let disk = Memory::default();
+    let (journal, mut store) = begin(&disk, 0);
+    session(&journal, 1);
+    let number = publish(&journal, 500, 1);
+    settle(&mut store);
+    let place = journal.read(|ledger| ledger.find(number)).unwrap().unwrap_err();
+    disk.fail_reads(u32::MAX);
+    assert!(journal.fetch(number, place).is_err());
+    disk.fail_reads(0);
+    assert!(journal.fetch(number, place).unwrap().is_some());
+    let of = place.unwrap().segment;
+    let segment = journal.lock().segments[&of].clone();
+    let read = |fails| {
+        disk.fail_reads(fails);
+        patiently(&journal, &segment, (of, 4000), Duration::ZERO).unwrap().len()
+    };
+    assert!(read(TRIES - 1) > 0, "it passed at the last try");
+    assert!(read(TRIES) > 0, "all pieces could be read");
+    assert_eq!(read(u32::MAX), 0, "nothing could be read, and that has an end");
 }

@@ -34,6 +34,7 @@ struct State {
     left: Option<u64>,
     /// Syncs that fail, of the next ones.
     failing: u32,
+    unreadable: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -69,6 +70,11 @@ impl Memory {
     /// The next syncs fail, so many of them; what they were to make safe stays unsafe for ever.
     pub(crate) fn fail_syncs(&self, count: u32) {
         self.lock().failing = count;
+    }
+
+    /// So many reads fail.
+    pub(crate) fn fail_reads(&self, count: u32) {
+        self.lock().unreadable = count;
     }
 
     /// No more than so many bytes beyond those that are there.
@@ -286,7 +292,11 @@ struct MemoryFile {
 
 impl DiskFile for MemoryFile {
     fn read_at(&self, bytes: &mut [u8], from: u64) -> io::Result<usize> {
-        let state = self.disk.lock();
+        let mut state = self.disk.lock();
+        if state.unreadable > 0 {
+            state.unreadable -= 1;
+            return Err(io::Error::other("a read failed"));
+        }
         let content = &state.files[&self.id].now;
         let rest = content.get(from as usize..).unwrap_or_default();
         let length = rest.len().min(bytes.len());

@@ -1,6 +1,8 @@
 //! A subscriber's session: what it asks for, and what it is sent.
 
-use tidegate_broker::SubscribeOptions;
+use tidegate_broker::journal::{Note, SessionNote};
+use tidegate_broker::{LedgerBounds, SessionLedger, SubscribeOptions};
+use tidegate_types::ids::SessionId;
 use tidegate_types::record::{Offered, Properties, SourceId};
 use tidegate_types::units::Time;
 
@@ -98,6 +100,27 @@ fn a_message_is_sent_acknowledged_and_over() {
     assert_eq!(effects.out, b"\x62\x02\0\x01\x62\x03\0\x02\x92", "the second one is not known");
     session.receive(Time::ZERO, b"\x70\x02\0\x01", &mut effects);
     assert_eq!(session.subscriber().unwrap().seat().outbox().in_flight(), 0);
+}
+
+#[test]
+fn a_delivery_of_an_earlier_process_is_not_unknown_before_it_is_restored() {
+    let hub = Hub::default();
+    let (mut session, _) = connected(&[], LIMITS);
+    let mut ledger = SessionLedger::new(LedgerBounds::default());
+    ledger.apply(&Note::Session(Box::new(SessionNote {
+        session: SessionId(1),
+        client: "s".into(),
+        user: None,
+        payer: "nobody".into(),
+        expiry: 60,
+        ends: 0,
+        will: None,
+    })));
+    let kept = ledger.session(SessionId(1)).unwrap();
+    session.set_subscriber(hub.restore(kept, &hub.anybody()));
+    let mut effects = Effects::default();
+    session.receive(Time::ZERO, b"\x50\x02\0\x07", &mut effects);
+    assert_eq!(effects.out, b"", "PUBREL with 0x92 would end what is sent again");
 }
 
 #[test]

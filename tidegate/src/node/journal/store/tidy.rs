@@ -1,12 +1,13 @@
 //! Old segments go: what is still needed of them is written again.
 
 use std::io;
+use std::sync::atomic::Ordering;
 
 use tidegate_broker::SessionLedger;
 use tidegate_broker::journal::Note;
 use tidegate_log::{Entry, Scanned, Scanner, SegmentId};
 
-use super::Store;
+use super::{Store, read_what_can_be};
 use crate::node::journal::wall;
 use crate::node::log_store::folder::segment_path;
 use crate::support::disk::read_at;
@@ -15,16 +16,13 @@ use crate::support::disk::read_at;
 const LATER_NS: u64 = 60_000_000_000;
 /// Segments that are there beside twice what is needed, before old ones are copied.
 const SPARE: u64 = 4;
-/// Bytes that are written again at a time.
-const COPY: usize = 1 << 20;
-
+/// How often a segment that cannot be read is tried, before what cannot be read of it counts as damaged.
+const TRIES: u32 = 10;
 /// What came of writing again what is needed of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Renewal {
     /// Nothing of it is needed any more.
     Done,
-    /// The same, and some of it could not be read.
-    Damaged,
     /// The disk failed.
     Failed,
 }
@@ -36,7 +34,7 @@ impl Store {
             && self.file.as_ref().is_some_and(|(number, _)| *number != oldest)
         {
             let journal = self.journal.clone();
-            if !journal.is_loaded() {
+            if !journal.is_loaded() || journal.is_partial.load(Ordering::Relaxed) {
                 return;
             }
             let needed = journal.read(|ledger| ledger.held_of(oldest).1 > 0);
@@ -59,9 +57,10 @@ impl Store {
             }
             journal.lock().segments.remove(&oldest);
             let path = segment_path(&self.directory, SegmentId(oldest));
-            let gone = match renewal {
-                Renewal::Damaged => self.disk.rename(&path, &path.with_extension("damaged")),
-                _ => self.disk.remove(&path),
+            // That it is damaged may be known since an earlier try.
+            let gone = match self.damaged.contains(&oldest) {
+                true => self.disk.rename(&path, &path.with_extension("damaged")),
+                false => self.disk.remove(&path),
             };
             if let Err(error) = gone
                 && error.kind() != io::ErrorKind::NotFound
@@ -70,6 +69,7 @@ impl Store {
                 return;
             }
             self.sizes.remove(&oldest);
+            self.damaged.remove(&oldest);
         }
     }
 
@@ -91,9 +91,14 @@ impl Store {
             Ok(bytes) => bytes,
             Err(error) => {
                 tracing::error!(%error, segment = oldest, "the journal of sessions cannot be read");
-                return Renewal::Failed;
+                self.failures += 1;
+                if self.failures < TRIES {
+                    return Renewal::Failed;
+                }
+                read_what_can_be(&*segment.file, length as usize)
             }
         };
+        self.failures = 0;
         let journal = self.journal.clone();
         for found in Scanner::new(&segment.opened, &bytes) {
             let Scanned::Frame(frame) = found else { continue };
@@ -102,7 +107,9 @@ impl Store {
             let mut inner = journal.lock();
             let Some(notes) = inner.ledger.renew(&note, oldest) else { continue };
             inner.copy(&notes);
-            if inner.pending_bytes > COPY {
+            if inner.pending_bytes > self.copy {
+                // Messages stand there from now on: a failure later must find them safe.
+                inner.is_urgent = true;
                 let batch = self.take(&mut inner);
                 drop(inner);
                 if self.try_commit_or_keep(batch) {
@@ -125,13 +132,14 @@ impl Store {
             "messages for sessions stand in a damaged segment: put aside"
         );
         let (copies, lost) = inner.ledger.abandon(oldest);
+        self.damaged.insert(oldest);
         inner.copy(&copies);
         for note in lost {
             let _ = inner.ledger.apply(&note);
             inner.copy(&[note]);
         }
         drop(inner);
-        if self.settle_copies() { Renewal::Failed } else { Renewal::Damaged }
+        if self.settle_copies() { Renewal::Failed } else { Renewal::Done }
     }
 
     /// Makes safe what was written again; true where that failed.
