@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_types::units::{Rate, Size, Time};
 
-use crate::QueueBelow;
+use crate::target::QueueBelow;
 
 /// Byte-level feedback of one path. Cumulative counters start at 0 when the path comes up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

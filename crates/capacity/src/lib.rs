@@ -11,7 +11,7 @@
 //! | `names.rs` | `UplinkOptions`, and the controller that they ask for |
 //! | `uplink.rs` | one uplink: its controller, its pacer, and the exact count of bytes below the scheduler |
 //! | `pace.rs` | the pacer: when the next piece may go, and how large a cut is |
-//! | `tide.rs` | the default controller: keeps a small standing queue |
+//! | `tide.rs`, `tide_restless.rs` | the default controller: keeps a small standing queue; the same for links whose rate swings |
 //! | `round_trip.rs`, `standing_queue.rs`, `delivery_rate.rs`, `swing.rs`, `route_change.rs` | what `tide` observes: path, queue, acknowledged rate, how restless it is, a path that became longer |
 //! | `target.rs` | how long a queue it keeps |
 //! | `max_rate.rs`, `window_filter.rs` | windowed maximum and minimum |
@@ -59,7 +59,8 @@ pub mod uplink;
 pub mod window_filter;
 
 pub use self::controller::{Ack, PathSample, RateController, TcpState};
-pub use self::names::{QueueBelow, UplinkOptions, build};
+pub use self::names::{UplinkOptions, build};
+pub use self::target::QueueBelow;
 
 tidegate_types::algorithms! {
     /// The rate controllers, by name. A new one is a file in `baselines/`, and a line here.

@@ -1,22 +1,12 @@
 //! The options of an uplink, and the rate controller that they ask for. The names are listed in `lib.rs`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tidegate_types::units::Rate;
 
 use crate::controller::{KnownRates, RateController};
+use crate::target::QueueBelow;
 use crate::{RateControllerName, capped};
-
-/// How long a queue stands below the scheduler.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum QueueBelow {
-    /// As long as the path's own variability is worth, and as the most urgent record may bear.
-    #[default]
-    Auto,
-    /// So long, and jitter.
-    Fixed(Duration),
-}
 
 /// A capacity that several outputs share.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +37,8 @@ pub fn build(options: &UplinkOptions) -> Box<dyn RateController> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tidegate_types::units::{Size, Time};
 
     use super::*;
@@ -78,7 +70,10 @@ mod tests {
             assert_eq!(controller.name().parse(), Ok(controller));
         }
         let error = "tied".parse::<RateControllerName>().unwrap_err();
-        assert!(error.contains("\"tied\"") && error.contains("tide, tide-restless, bbr"), "{error}");
+        assert!(
+            error.contains("\"tied\"") && error.contains("tide, tide-restless, bbr"),
+            "{error}"
+        );
     }
 
     #[test]

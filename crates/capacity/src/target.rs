@@ -6,7 +6,6 @@ use tidegate_types::limits::CUT_MIN;
 use tidegate_types::units::{Size, Time};
 
 use super::window_filter::{Extreme, WindowFilter};
-use crate::QueueBelow;
 
 /// The target queue is this part of the round trip, within bounds in seconds. A fixed one would overflow
 /// the queues of fast short links.
@@ -22,6 +21,16 @@ const VAIN: (f64, f64) = (0.050, 20.0);
 const BY_PIECES_MAX: f64 = 0.050;
 /// Time over which a piece counts as the largest.
 const PIECE_PERIOD: Duration = Duration::from_millis(500);
+
+/// How long a queue stands below the scheduler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueueBelow {
+    /// As long as the path's own variability is worth, and as the most urgent record may bear.
+    #[default]
+    Auto,
+    /// So long, and jitter.
+    Fixed(Duration),
+}
 
 /// The target, without jitter.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
-//! `tide` for radio links whose rate swings: it drains and paces a restless path less (docs/decisions/0127-restless-paths.md).
-//! Source: own.
-//! Inputs, outputs, cost: those of `tide`.
+//! Finds the rate of a radio link, which swings: as `tide`, but drains and paces a restless path less.
+//! Source: own (docs/decisions/0127-restless-paths.md).
+//! Inputs: those of `tide`. Outputs: the same.
 //! Deviations: none.
-//! Limits: alarms wait longer than with `tide` where packets that are lost stall others (`lab sim node-steps`).
+//! Limits: those of `tide`; alarms wait longer where a lost packet holds up others (`lab sim node-steps`).
 
 use super::controller::Build;
 

@@ -7,7 +7,7 @@
 //! | file | what it has |
 //! |---|---|
 //! | `unappended.rs` | what is on its way to the log, and what happens when it is there |
-//! | `news.rs` | what the log may hear a little later |
+//! | `news.rs`, `ending.rs` | what the log may hear a little later; how a delivery ended |
 //! | `segments.rs`, `parts.rs` | which segments there are, and on whose account their bytes are |
 //! | `store.rs` | numbers and fates; whether the log works |
 //! | `write.rs` | a record, a fate, a checkpoint go to the log |
@@ -16,6 +16,7 @@
 //! | `sessions.rs`, `promises.rs` | publishers' sessions, which a crash must not forget |
 
 mod backlog;
+mod ending;
 mod news;
 mod parts;
 mod promises;
@@ -29,14 +30,15 @@ mod write;
 use std::sync::Arc;
 
 use tidegate_log::{
-    Chunk, Deed, Destinations, Recovery, Run, SegmentId, SessionPosition, StreamName, WallTime,
+    Chunk, Destinations, Recovery, Run, SegmentId, SessionPosition, StreamName, WallTime,
 };
 use tidegate_types::class::ClassId;
-use tidegate_types::record::{DropReason, Fate, Origin, StreamId};
+use tidegate_types::record::{DropReason, Origin, StreamId};
 use tidegate_types::units::{Size, Time};
 
 pub(super) use self::backlog::Next;
 use self::backlog::StoredBacklog;
+pub(super) use self::ending::Ending;
 use self::sessions::PublisherSessions;
 use self::store::Store;
 pub(super) use self::unappended::{Stored, Unappended};
@@ -53,22 +55,6 @@ pub(super) struct Durability {
     sessions: PublisherSessions,
     /// In the names of records that the log knows.
     origin: Arc<Origin>,
-}
-
-/// How a delivery ended.
-#[derive(Clone, Debug)]
-pub(super) struct Ending {
-    pub(super) fate: Fate,
-    /// The neighbour that carried it, if one did.
-    pub(super) by: Option<Arc<str>>,
-    /// What acted on it before.
-    pub(super) deeds: Vec<Deed>,
-}
-
-impl Ending {
-    fn dropped(reason: DropReason) -> Ending {
-        Ending { fate: Fate::Dropped(reason), by: None, deeds: Vec::new() }
-    }
 }
 
 /// Stored records of one chunk.

@@ -13,7 +13,7 @@ use tidegate_types::record::StreamId;
 use tidegate_types::shares::limit;
 use tidegate_types::units::{Size, Time};
 
-use super::Ending;
+use super::ending::Ending;
 use super::news::News;
 use super::segments::Segments;
 use super::unappended::{Promise, Unappended};
