@@ -179,7 +179,7 @@ fn an_error_of_the_disk_that_passes_gives_no_message_up_and_one_that_stays_ends(
     let segment = journal.lock().segments[&of].clone();
     let read = |fails| {
         disk.fail_reads(fails);
-        patiently(&journal, &segment, (of, 4000), Duration::ZERO).unwrap().len()
+        patiently(&journal, &segment, (of, 20_000), Duration::ZERO).unwrap().len()
     };
     assert!(read(TRIES - 1) > 0, "it passed at the last try");
     assert!(read(TRIES) > 0, "all pieces could be read");
