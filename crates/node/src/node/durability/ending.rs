@@ -7,12 +7,12 @@ use tidegate_types::record::{DropReason, Fate};
 
 /// How a delivery ended.
 #[derive(Clone, Debug)]
-pub(in crate::node) struct Ending {
-    pub(in crate::node) fate: Fate,
+pub(crate) struct Ending {
+    pub(crate) fate: Fate,
     /// The neighbour that carried it, if one did.
-    pub(in crate::node) by: Option<Arc<str>>,
+    pub(crate) by: Option<Arc<str>>,
     /// What acted on it before.
-    pub(in crate::node) deeds: Vec<Deed>,
+    pub(crate) deeds: Vec<Deed>,
 }
 
 impl Ending {
