@@ -4,6 +4,7 @@
 
 mod error;
 mod exercise;
+mod step;
 
 use bytes::Bytes;
 use tidegate_types::hidden::Hidden;
@@ -12,6 +13,7 @@ use tidegate_types::units::Time;
 
 pub use self::error::ClientError;
 pub use self::exercise::exercise;
+pub use self::step::ClientStep;
 use crate::client::{self as wire, Login};
 use crate::frame::{ControlPacket, Front, front};
 use crate::publish::Publish;
@@ -49,17 +51,6 @@ pub struct Options {
     pub receive_maximum: u16,
     /// Largest packet taken, in bytes.
     pub max_packet_size: u32,
-}
-
-/// How far `receive` came.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClientStep {
-    /// More bytes are needed, this many in all at least.
-    Read(usize),
-    /// The batch is full: offer it and come again.
-    Offer,
-    /// As many records are unanswered as may be: come again after an answer.
-    Wait,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
