@@ -200,13 +200,13 @@ async fn a_channel_is_measured_beside_its_node_and_is_where_that_begins() {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(["calibrate", "channel"])
         .arg(&config)
-        .args(["--sizes", "1000,200000", "--probes", "5", "--out"])
+        .args(["--sizes", "1000,900000", "--probes", "5", "--out"])
         .arg(&site)
         .output()
         .unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{told}");
-    assert!(told.contains("10 probes of 1000 to 200000 bytes by output \"edge\""), "{told}");
+    assert!(told.contains("10 probes of 1000 to 900000 bytes by output \"edge\""), "{told}");
     assert!(tidegate::services::cameras::site::site(&site).unwrap().rate > 1000.0);
     drop(running);
     let begun =
