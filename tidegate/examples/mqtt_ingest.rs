@@ -128,7 +128,7 @@ struct Mosquitto {
 
 impl Mosquitto {
     async fn start() -> Option<Self> {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?;
+        let free = tidegate_testbed::free_address();
         let child = Command::new("mosquitto")
             .args(["-p", &free.port().to_string()])
             .stdout(Stdio::null())

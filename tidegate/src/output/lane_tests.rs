@@ -144,7 +144,7 @@ async fn a_lost_connection_is_told_once_and_old_orders_are_void() {
 async fn the_next_host_is_tried_when_one_fails() {
     let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let other_at = other.local_addr().unwrap();
-    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let gone = tidegate_testbed::free_address();
     let hosts = [gone, other_at].map(|at| Host::new(at.ip().to_string(), at.port()));
     let troubles = Troubles::default();
     let mut stage = Stage::behind(&hosts, "127.0.0.1:0", &troubles).await;

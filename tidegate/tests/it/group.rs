@@ -11,9 +11,10 @@ mod proving;
 mod referred;
 mod remembering;
 
-use std::net::TcpListener;
+use std::iter::repeat_with;
 use std::path::PathBuf;
 use std::process::Command;
+use tidegate_testbed::free_port;
 pub(crate) use tidegate_testbed::wait_until;
 
 use crate::support::certificates::{Authority, Issued};
@@ -63,11 +64,7 @@ impl Trio {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("group-{name}"));
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
-        // Held until all are chosen: each has its own.
-        let free: Vec<TcpListener> =
-            (0..6).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let ports: Vec<u16> = free.iter().map(|port| port.local_addr().unwrap().port()).collect();
-        let ports = ports.chunks(2).map(|pair| (pair[0], pair[1])).collect();
+        let ports = repeat_with(|| (free_port(), free_port())).take(3).collect();
         Trio { name, folder, ports, more, proofs: Vec::new() }
     }
 

@@ -148,9 +148,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_that_was_taken_over_in_vain_can_be_taken_over_again() {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = free.local_addr().unwrap();
-        drop(free);
+        let address = tidegate_testbed::free_address();
         let sockets = Sockets::default();
         let first = sockets.at(address, false).unwrap();
         drop(sockets.at(address, false).unwrap());

@@ -1,9 +1,10 @@
 //! Two members of a group with a link between them, and a node outside that brings records to the one that does not own
 //! their topic: each record is in the group once, wherever it came in and whichever way it goes on.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use tidegate_testbed::free_port;
 
 use crate::group::client::{Publisher, Subscriber};
 use crate::group::wait_until;
@@ -50,12 +51,7 @@ fn what_a_link_brings_goes_to_its_owner_and_what_the_owner_sends_by_a_link_does_
             own.key
         )
     };
-    // Held until all are chosen: each has its own.
-    let free: Vec<TcpListener> =
-        (0..6).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    let ports: Vec<u16> = free.iter().map(|port| port.local_addr().unwrap().port()).collect();
-    drop(free);
-    let [a_mqtt, a_group, b_mqtt, b_group, b_link, c_mqtt] = ports[..] else { unreachable!() };
+    let [a_mqtt, a_group, b_mqtt, b_group, b_link, c_mqtt] = std::array::from_fn(|_| free_port());
     let sink = |name: &str| folder.join(format!("{name}-data"));
     let head = |name: &str, mqtt: u16| {
         format!(

@@ -1,12 +1,13 @@
 //! `tidegate place` and `tidegate drain` at two nodes: a bound that is missed beside long records is kept elsewhere, a node
 //! becomes empty and stays so, and no record is lost on the way.
 
-use std::net::TcpListener;
+use std::iter::repeat_with;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
 
 use serde_json::Value;
+use tidegate_testbed::free_port;
 
 use crate::group::client::{Publisher, Subscriber};
 use crate::group::wait_until;
@@ -27,10 +28,7 @@ impl Pair {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("group-placing");
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
-        let free: Vec<TcpListener> =
-            (0..4).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let ports = free.iter().map(|port| port.local_addr().unwrap().port()).collect();
-        Pair { folder, ports }
+        Pair { folder, ports: repeat_with(free_port).take(4).collect() }
     }
 
     fn file(place: usize) -> PathBuf {

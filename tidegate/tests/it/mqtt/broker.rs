@@ -11,6 +11,7 @@ use tidegate::node::contract::Notice;
 use tidegate::support::password::{Password, PasswordSource};
 use tidegate::support::tls::{ClientFiles, ClientTls};
 use tidegate_mqtt::client_session::Options;
+use tidegate_testbed::{free_address, free_port};
 use tidegate_types::record::RefuseReason;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -37,9 +38,7 @@ impl Mosquitto {
 
     /// `None` where it is not installed; with more settings.
     async fn start_with(name: &str, settings: &str) -> Option<Mosquitto> {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        drop(listener);
+        let address = free_address();
         let folder =
             std::env::temp_dir().join(format!("tidegate-in-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
@@ -143,9 +142,7 @@ fn text(record: &tidegate_types::record::Offered) -> String {
 async fn records_come_over_tls_from_a_broker_that_is_trusted() {
     let (authority, strange) = (Authority::new("client-tls"), Authority::new("strange"));
     let (own, ours) = (authority.issue("broker"), authority.issue("gate-7"));
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    drop(listener);
+    let port = free_port();
     let settings = format!(
         "listener {port} 127.0.0.1\ncertfile {}\nkeyfile {}\ncafile {}\nrequire_certificate true\n",
         own.certificate.display(),

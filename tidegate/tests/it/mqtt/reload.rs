@@ -10,6 +10,7 @@ use tidegate::input::mqtt::{Clients, MqttOptions};
 use tidegate::support::access::users::{UserFile, Users};
 use tidegate::support::access::{Access, Allow, Identification};
 use tidegate::support::tls::{self, ClientFiles, ServerFiles, Stream};
+use tidegate_testbed::free_address;
 use tokio::net::TcpStream;
 
 use crate::mqtt::client::{Client, connect_v311, publish_v311};
@@ -276,9 +277,7 @@ async fn rights_change_for_who_is_in() {
 async fn an_address_goes_from_one_listener_to_another_with_who_waits_there() {
     let (one, other) = (Node::start().await, Node::start().await);
     let clients = Arc::new(Clients::new());
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let moves = free.local_addr().unwrap();
-    drop(free);
+    let moves = free_address();
     let any = "127.0.0.1:0".parse().unwrap();
     let with = |listen| MqttOptions { clients: clients.clone(), ..MqttOptions::new(listen) };
     let (from, to) = (one.control.clone().unwrap(), other.control.clone().unwrap());
@@ -304,9 +303,7 @@ async fn an_address_goes_from_one_listener_to_another_with_who_waits_there() {
 async fn a_listener_takes_new_addresses_and_leaves_old_ones_and_its_clients_stay() {
     let node = Node::start().await;
     let mut client = Client::v311(node.address(), "stays").await;
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let new = free.local_addr().unwrap();
-    drop(free);
+    let new = free_address();
     let control = node.control.clone().unwrap();
     let taken = MqttOptions::new(vec![node.address()]);
     assert!(control.change(taken, &[]).is_err(), "somebody listens there");

@@ -11,9 +11,7 @@ const FIG_13: &str = include_str!("../../../../lua/paper/fig13.luau");
 fn fig_3_redirects_to_the_edge_where_the_cloud_is_cut_off() {
     on_one_thread(async {
         let edge = Upstream::start().await;
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let cloud = listener.local_addr().unwrap();
-        drop(listener);
+        let cloud = tidegate_testbed::free_address();
         let script = ScriptFile::new("fig3", FIG_3);
         let proxy = proxy(&format!(
             "{}[[proxy.listener]]\nlisten = \"PORT\"\n\

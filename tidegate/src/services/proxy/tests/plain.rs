@@ -159,9 +159,7 @@ fn too_much_is_refused_and_too_long_is_given_up() {
 #[test]
 fn an_upstream_that_is_gone_is_told_and_found_again() {
     on_one_thread(async {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let gone = listener.local_addr().unwrap();
-        drop(listener);
+        let gone = tidegate_testbed::free_address();
         let proxy = proxy(&simple(gone, ""));
         let mut client = Client::connect(address(&proxy)).await;
         let reason = |response: &Response<_>| response.headers()["x-tidegate-reason"].clone();
