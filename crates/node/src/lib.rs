@@ -14,7 +14,7 @@
 //! | leg | a delivery of a durable record, as the log knows it |
 //! | stored | held by the log only, to be read back when there is memory |
 //! | full | a stream that found no room: it drops or refuses at once until there is room again |
-//! | lane | one connection of an output; each class has its own |
+//! | lane | one connection of an output; each class has its own, or all share one |
 //! | cut | the bytes of a record that go to a lane at once |
 //! | permit | a neighbour's grant to carry records of a class by its own uplink |
 //!
@@ -42,6 +42,7 @@
 //! | `node/durability.rs` | what the log has, and what it is owed |
 //! | `node/durability/` | the others: segments, the backlog and its reading, sessions of publishers |
 //! | `node/durable.rs` | a record leaves memory for the log and is read back |
+//! | `node/deeds.rs` | what acted on a delivery, told to the log with its fate |
 //! | `node/preparation.rs`, `node/change.rs` | what scripts, endpoints and new rules change of what waits |
 //! | `node/reserved.rs`, `node/lending.rs` | what of our uplink is reserved for neighbours' records; what becomes of these |
 //! | `node/restore.rs`, `node/view.rs`, `node/ahead.rs` | a start from a log; what the world may see; a batch is read side by side |

@@ -1,8 +1,7 @@
 //! The promises of a node, each with a test that fails without it. Those of its log and its neighbours
-//! stand above both, in `crates/testing/tests/it/`.
+//! stand above both, and so do those of scripts, in `crates/testing/tests/it/`.
 
 mod accepting;
-mod adapting;
 mod changing;
 mod choosing;
 mod ending;

@@ -1,7 +1,8 @@
-//! The node with its log and its neighbours, and through crashes at every step.
+//! The node with its log, its scripts and its neighbours, and through crashes at every step.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod adapting;
 mod crash;
 mod gathering;
 mod lent;

@@ -114,7 +114,7 @@ impl Egress {
         let output = &self.outputs[usize::from(spec.output.0)];
         let lanes = output.lanes.iter().filter(|lane| lane.is_up).filter_map(|lane| lane.tcp);
         let connections = TcpState::together(lanes);
-        let lane = output.lanes.get(usize::from(base.options.scheduler.lane_of(spec.class)));
+        let lane = output.lanes.get(usize::from(base.options.lane_of(spec.output, spec.class)));
         let connection = lane.filter(|lane| lane.is_up).and_then(|lane| lane.tcp);
         let UplinkState { uplink, meters, .. } = &mut self.uplinks[output.uplink];
         let urgent = meters[..spec.class.index()].iter_mut();

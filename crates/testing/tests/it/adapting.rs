@@ -8,7 +8,7 @@ use tidegate_node::io::{
     TcpState,
 };
 use tidegate_node::node::Node;
-use tidegate_node::options::NodeOptions;
+use tidegate_node::options::{NodeOptions, OutputOptions};
 use tidegate_node::rules::{Rule, Rules, ScriptId};
 use tidegate_testing::support::*;
 use tidegate_testing::{Wire, offer};
@@ -470,4 +470,17 @@ fn what_comes_back_from_disk_meets_its_script_again() {
     assert_eq!(wire.seen.len(), 1);
     wire.up();
     assert_eq!(wire.keys(), ["ls/1"]);
+}
+
+#[test]
+fn a_queue_knows_the_one_connection_of_all_classes() {
+    let outputs = vec![OutputOptions { one_lane: true, ..output(0) }];
+    let mut wire = up(NodeOptions { outputs, ..narrow(rules()) });
+    let tcp = Some(TcpState { srtt: ms(10), ..TcpState::default() });
+    let sample = PathSample { tcp, ..PathSample::default() };
+    let path = PathId { output: CLOUD, lane: 0 };
+    wire.handle(Input::PathSample { path, sample });
+    wire.offer("lt/1", 1);
+    let queue = wire.node.queues().next().unwrap();
+    assert_eq!(wire.node.queue_facts(wire.now, queue).unwrap().connection, tcp);
 }
