@@ -114,7 +114,7 @@ tidegate_types::named! {
     /// What can act on a delivery, in the order of the format.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Lever {
-        /// An adaptation script, or the console.
+        /// An adaptation script.
         Script = "script",
         /// Paths of a link.
         Path = "path",

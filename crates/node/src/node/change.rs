@@ -43,29 +43,33 @@ impl Node {
         }
     }
 
-    /// What a script, or the console, does to a logged record is told with its fate.
+    /// What a script does to a logged record is told with its fate.
     fn note_edit(&mut self, key: DeliveryKey, operation: &Edit) {
-        let output = |to: &OutputId| {
-            let output = self.base.options.outputs.get(usize::from(to.0));
-            output.map_or_else(String::new, |output| output.name.to_string())
-        };
         let what = match operation {
-            Edit::Drop(_) => "drop".to_owned(),
-            Edit::MoveFront(_) => "moveToFront".to_owned(),
-            Edit::MoveBack(_) => "moveToBack".to_owned(),
-            Edit::Redirect(_, Destination::Output(to)) => format!("redirect to {}", output(to)),
-            Edit::Replace(..) => "replace".to_owned(),
-            Edit::Insert(..) => "insert".to_owned(),
-            Edit::Transform { .. } => "transform".to_owned(),
+            Edit::Drop(_) => "drop",
+            Edit::MoveFront(_) => "moveToFront",
+            Edit::MoveBack(_) => "moveToBack",
+            Edit::Redirect(_, Destination::Output(_)) => "redirect to ",
+            Edit::Replace(..) => "replace",
+            Edit::Insert(..) => "insert",
+            Edit::Transform { .. } => "transform",
             Edit::Fail(_, Otherwise::Pass) | Edit::Redirect(..) => return,
-            Edit::Fail(..) => "failed".to_owned(),
+            Edit::Fail(..) => "failed",
             Edit::Guard(..) | Edit::Wait(_) | Edit::Ready(_) | Edit::Show(_) => return,
         };
-        let Some(delivery) = self.base.holdings.delivery(key) else { return };
-        let rule = self.base.options.rules.get(delivery.spec.rule);
-        let script = rule.script_name.clone();
-        self.deeds.note(&self.base, key, Lever::Script, false, || {
-            script.map_or_else(|| what.clone(), |script| format!("{script}: {what}")).into()
+        let Node { base, deeds, .. } = self;
+        let base = &*base;
+        // Most records are in no log: for those no text is made.
+        deeds.note(base, key, Lever::Script, false, || {
+            let to = match operation {
+                Edit::Redirect(_, Destination::Output(to)) => usize::from(to.0),
+                _ => usize::MAX,
+            };
+            let to = base.options.outputs.get(to).map_or("", |output| &*output.name);
+            let rule = base.holdings.delivery(key).map(|delivery| delivery.spec.rule);
+            let script = rule.and_then(|rule| base.options.rules.get(rule).script_name.as_deref());
+            let by = script.map_or_else(String::new, |script| format!("{script}: "));
+            format!("{by}{what}{to}").into()
         });
     }
 

@@ -30,10 +30,9 @@ impl Deeds {
             return;
         }
         let after = (!is_last).then(|| base.now.since(delivery.arrived));
-        if !self.0.contains_key(key) {
-            self.0.insert(key, Vec::new());
-        }
-        if let Some(deeds) = self.0.get_mut(key).filter(|deeds| deeds.len() < DEEDS_MAX) {
+        let Some(entry) = self.0.entry(key) else { return };
+        let deeds = entry.or_default();
+        if deeds.len() < DEEDS_MAX {
             deeds.push(Deed { lever, what: what(), after });
         }
     }

@@ -134,6 +134,10 @@ impl Node {
     pub(super) fn leave(&mut self, record: RecordKey) {
         let Some(logged) = self.base.holdings.logged_of(record) else { return };
         let left = self.base.holdings.leave(record);
+        // What acted on it is told only with a fate that comes while it is in memory.
+        for leg in &left.owed.legs {
+            self.deeds.take(leg.delivery);
+        }
         let to = self.durability.put_back(&self.base, &logged, &left);
         self.base.holdings.count_left(&left, to);
     }
