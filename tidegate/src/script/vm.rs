@@ -15,8 +15,7 @@ use mlua::chunk::{ChunkMode, Compiler};
 use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, LuaOptions, StdLib, Thread};
 
 use self::deadline::Deadline;
-pub(crate) use self::deadline::thread_time;
-pub use self::deadline::{Clock, LOOK};
+pub use self::deadline::{Clock, LOOK, thread_time};
 
 /// Longest text of a script.
 pub const SOURCE_MAX: usize = 256 * 1024;

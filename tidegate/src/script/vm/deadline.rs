@@ -156,7 +156,7 @@ impl Deadline {
 }
 
 /// Nanoseconds that this thread has been on a processor.
-pub(crate) fn thread_time() -> u64 {
+pub fn thread_time() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let nanos = u64::try_from(time.tv_nsec).unwrap_or_default();
     u64::try_from(time.tv_sec).unwrap_or_default().saturating_mul(1_000_000_000) + nanos

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use rustix::time::{ClockId, clock_gettime};
 use tidegate::script::board::ScriptCounts;
 use tidegate::script::spec::Parameter;
-use tidegate::script::vm::Limits;
+use tidegate::script::vm::{Limits, thread_time};
 use tidegate::script::{Moment, Ran, ScriptSpec, Scripts, Seat, Side};
 use tidegate_capacity::RateControllerName;
 use tidegate_node::io::{
@@ -162,7 +161,7 @@ impl Stage {
                 let moment = self.moment();
                 let begun = thread_time();
                 let ran = self.scripts.fire(&mut self.seat, moment);
-                self.real.turns += thread_time().saturating_sub(begun);
+                self.real.turns += Duration::from_nanos(thread_time().saturating_sub(begun));
                 let Some(ran) = ran else { break };
                 self.take(ran);
             }
@@ -220,7 +219,7 @@ impl Stage {
                     let moment = self.moment();
                     let begun = thread_time();
                     let ran = self.scripts.run(&mut self.seat, moment, queue, delivery);
-                    self.real.turns += thread_time().saturating_sub(begun);
+                    self.real.turns += Duration::from_nanos(thread_time().saturating_sub(begun));
                     self.take(ran);
                 }
                 Output::Transmit { path, id, range, .. } => {
@@ -249,15 +248,8 @@ impl Stage {
         }
         let begun = thread_time();
         ran.inputs.into_iter().for_each(|input| self.seat.handle(self.now, input));
-        self.real.edits += thread_time().saturating_sub(begun);
+        self.real.edits += Duration::from_nanos(thread_time().saturating_sub(begun));
     }
-}
-
-/// How long this thread has been on a processor.
-fn thread_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
-    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
 fn options(

@@ -16,6 +16,7 @@ use super::member::{CLASSES, Seat, load, options};
 use super::nodes::Nodes;
 use super::tables::measure::{BOUNDS, arrived, broken, quantile};
 use crate::report::{Findings, figure};
+use crate::sim::links::statistics::Estimate;
 use crate::sim::parallel;
 use crate::sim::quantity::{Amount, Span, Speed};
 use crate::sim::random::Random;
@@ -193,17 +194,6 @@ impl Showed {
     }
 }
 
-/// Mean, and half of the interval that holds the true one with 95 %: Student's t for so few.
-fn interval(values: &[f64]) -> (f64, f64) {
-    const T: [f64; 9] = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26];
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let square = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-    let Some(freedom) = values.len().checked_sub(2) else { return (mean, f64::NAN) };
-    let t = T.get(freedom).copied().unwrap_or(2.0);
-    (mean, t * (square / (count - 1.0) / count).sqrt())
-}
-
 /// The lines to print: every system with every matching in the same worlds, of so many seeds from that on.
 pub fn run(seed: u64, seeds: u64) -> anyhow::Result<Findings> {
     let seeds: Vec<u64> = (seed..seed + seeds).collect();
@@ -234,7 +224,7 @@ pub fn run(seed: u64, seeds: u64) -> anyhow::Result<Findings> {
         let mut line = format!("{name:<25}");
         for (at, (what, unit)) in TOLD.into_iter().enumerate() {
             let values: Vec<f64> = of_side.iter().map(|one| one.values[at]).collect();
-            let (mean, half) = interval(&values);
+            let Estimate { mean, half } = Estimate::of(&values);
             let digits = if unit == "s" { 3 } else { 2 };
             line += &format!("{:>15}", format!("{mean:.digits$} ±{half:.digits$}"));
             let name = format!("shootout_{name}_{what}").replace(['-', ' '], "_");
@@ -261,12 +251,5 @@ mod tests {
             assert!((short / -spare - LOAD).abs() < 1e-9, "{short} {spare}");
             assert_eq!(reach.len(), 2 * SHORT * REACH);
         }
-    }
-
-    #[test]
-    fn the_interval_of_two_by_hand() {
-        // A deviation of 1.414, over the root of two, times 12.71.
-        let (mean, half) = interval(&[1.0, 3.0]);
-        assert!((mean - 2.0).abs() < 1e-9 && (half - 12.71).abs() < 1e-9, "{mean} {half}");
     }
 }
