@@ -98,8 +98,8 @@ pub(super) struct Store {
     reserve: Reserve,
     /// Bytes with which a segment began that is not safe yet: then the reserve is kept again.
     begun: Option<usize>,
-    /// Segments of which something was given up: they are put aside, not removed.
-    pub(super) damaged: std::collections::BTreeSet<u32>,
+    /// Something of the oldest segment was given up: it is put aside, not removed.
+    is_damaged: bool,
     /// How often the oldest segment could not be read.
     failures: u32,
     /// Bytes that are written again at a time.
@@ -149,7 +149,7 @@ impl Store {
             later,
             reserve,
             begun: None,
-            damaged: std::collections::BTreeSet::new(),
+            is_damaged: false,
             failures: 0,
             copy: COPY,
             unsynced: Vec::new(),

@@ -18,14 +18,6 @@ const LATER_NS: u64 = 60_000_000_000;
 const SPARE: u64 = 4;
 /// How often a segment that cannot be read is tried, before what cannot be read of it counts as damaged.
 const TRIES: u32 = 10;
-/// What came of writing again what is needed of a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Renewal {
-    /// Nothing of it is needed any more.
-    Done,
-    /// The disk failed.
-    Failed,
-}
 
 impl Store {
     /// Segments go from the oldest one on: what is still needed of it is written again.
@@ -38,27 +30,21 @@ impl Store {
                 return;
             }
             let needed = journal.read(|ledger| ledger.held_of(oldest).1 > 0);
-            let renewal = match needed {
-                true if !self.is_wasteful() || wall() < self.later => return,
-                true => self.renew(oldest),
-                false => Renewal::Done,
-            };
-            if renewal == Renewal::Failed {
+            if needed && (!self.is_wasteful() || wall() < self.later) {
+                return;
+            }
+            if needed && !self.renew(oldest) {
                 self.later = wall().saturating_add(LATER_NS);
                 return;
             }
             // That nothing of it is needed must be safe before it goes.
-            let mut inner = journal.lock();
-            inner.is_urgent = true;
-            let batch = self.take(&mut inner);
-            drop(inner);
-            if self.try_commit_or_keep(batch) {
+            if self.settle_copies() {
                 return;
             }
             journal.lock().segments.remove(&oldest);
             let path = segment_path(&self.directory, SegmentId(oldest));
             // That it is damaged may be known since an earlier try.
-            let gone = match self.damaged.contains(&oldest) {
+            let gone = match self.is_damaged {
                 true => self.disk.rename(&path, &path.with_extension("damaged")),
                 false => self.disk.remove(&path),
             };
@@ -69,7 +55,7 @@ impl Store {
                 return;
             }
             self.sizes.remove(&oldest);
-            self.damaged.remove(&oldest);
+            (self.is_damaged, self.failures) = (false, 0);
         }
     }
 
@@ -81,10 +67,11 @@ impl Store {
         all >= 2 * needed + SPARE * self.segment_max.max(2 * self.base)
     }
 
-    /// Writes again what is needed of a segment. What cannot be read of it is written from memory, or given up.
-    fn renew(&mut self, oldest: u32) -> Renewal {
+    /// Writes again what is needed of the oldest segment; false where the disk failed. What cannot be read of it is written from
+    /// memory, or given up.
+    fn renew(&mut self, oldest: u32) -> bool {
         let Some(segment) = self.journal.lock().segments.get(&oldest).cloned() else {
-            return Renewal::Done;
+            return true;
         };
         let length = self.sizes.get(&oldest).copied().unwrap_or(0);
         let bytes = match read_at(&*segment.file, 0, length as usize) {
@@ -93,7 +80,7 @@ impl Store {
                 tracing::error!(%error, segment = oldest, "the journal of sessions cannot be read");
                 self.failures += 1;
                 if self.failures < TRIES {
-                    return Renewal::Failed;
+                    return false;
                 }
                 read_what_can_be(&*segment.file, length as usize)
             }
@@ -113,17 +100,17 @@ impl Store {
                 let batch = self.take(&mut inner);
                 drop(inner);
                 if self.try_commit_or_keep(batch) {
-                    return Renewal::Failed;
+                    return false;
                 }
             }
         }
         if self.settle_copies() {
-            return Renewal::Failed;
+            return false;
         }
         let mut inner = journal.lock();
         let (count, bytes) = inner.ledger.held_of(oldest);
         if count == 0 {
-            return Renewal::Done;
+            return true;
         }
         tracing::error!(
             segment = oldest,
@@ -132,14 +119,14 @@ impl Store {
             "messages for sessions stand in a damaged segment: put aside"
         );
         let (copies, lost) = inner.ledger.abandon(oldest);
-        self.damaged.insert(oldest);
+        self.is_damaged = true;
         inner.copy(&copies);
         for note in lost {
             let _ = inner.ledger.apply(&note);
             inner.copy(&[note]);
         }
         drop(inner);
-        if self.settle_copies() { Renewal::Failed } else { Renewal::Done }
+        !self.settle_copies()
     }
 
     /// Makes safe what was written again; true where that failed.
