@@ -115,7 +115,7 @@ keys! {
         /// How long an answer may take.
         pub timeout: Period = Period(Duration::from_secs(2));
             above_zero("nothing is that fast: give at least \"1s\""),
-        /// How long an answer counts for the same user and password.
+        /// How long an answer counts for the same user, password and address.
         pub cache: Period = Period(Duration::from_secs(60)),
         /// Answers that are kept.
         pub cache_max: u32 = 10_000; at_least(1, "nothing could be kept"),

@@ -83,14 +83,13 @@ impl OutputConfig {
         format!("{} ({place})", self.label())
     }
 
-    /// Whether an output with these keys can begin anew with those others while the node runs: what the node knows of it
-    /// is the same.
+    /// Whether an output with these keys can begin anew with those others while the node runs: what the node knows of it,
+    /// beside its rate and law, is the same.
     pub(crate) fn can_become(&self, other: &OutputConfig) -> bool {
         let known = |output: &OutputConfig| {
             let kind = output.kind().filter(|kind| kind.begins_anew())?;
             let own = (kind.name(), kind.overhead(), kind.confirms(), output.unconfirmed_max());
-            let own = (own, kind.is_one_connection(), output.queue);
-            Some((own, output.rate, output.law(), output.uplink().to_owned()))
+            Some((own, kind.is_one_connection(), output.queue, output.uplink().to_owned()))
         };
         self.label() == other.label() && known(self).is_some_and(|own| known(other) == Some(own))
     }

@@ -356,6 +356,21 @@ mod tests {
     }
 
     #[test]
+    fn lines_tell_a_circle_from_two_ways_and_find_what_has_no_name() {
+        let line = |there: &str| {
+            format!("[{{ pattern = \"#\", local_prefix = \"in/\", remote_prefix = \"{there}\" }}]")
+        };
+        let input = format!("topic = {}", line("site/"));
+        let to = |there: &str| {
+            format!("[[output]]\nmqtt.url = \"mqtt://b\"\nmqtt.topic = {}\n", line(there))
+        };
+        assert!(told(&input, &to("site/")).contains("come again for ever"));
+        assert_eq!(told(&input, &to("up/")), "");
+        let said = told("topics = [\"other/#\"]", &to("up/"));
+        assert!(said.contains("no entry takes all of them"), "{said}");
+    }
+
+    #[test]
     fn mistakes_are_told() {
         assert!(told("topics = [\"a#\"]", "").contains("a#"));
         assert!(told("topics = []", "").contains("nothing would come"));

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use crate::config::places::Place;
 use crate::config::units::Listen;
 use crate::config::{MqttInputConfig, UserFrom};
-use crate::keys::url::host_and_port;
 use crate::support::access::Allow;
+use crate::support::http::endpoint::Endpoint;
 
 use super::Findings;
 
@@ -131,12 +131,11 @@ fn identification(mqtt: &MqttInputConfig, place: &Place, findings: &mut Findings
 
 /// Passwords are told to the hook.
 fn hook(mqtt: &MqttInputConfig, place: &Place, findings: &mut Findings) {
-    let url = mqtt.hook.as_ref().and_then(|hook| hook.url.as_deref()).unwrap_or_default();
-    let Some(rest) = url.strip_prefix("http://") else { return };
-    let authority = rest.split('/').next().unwrap_or_default();
-    let Some((host, _)) = host_and_port(authority) else { return };
+    let url = mqtt.hook.as_ref().and_then(|hook| hook.url.as_deref());
+    let Some(Ok(endpoint)) = url.map(Endpoint::parse) else { return };
+    let host = endpoint.host();
     let is_here = host.parse().map_or(host == "localhost", |ip: IpAddr| ip.is_loopback());
-    if !is_here {
+    if !endpoint.is_tls() && !is_here {
         let text = "passwords cross the network in the clear, and whoever stands between can answer: take https://";
         findings.warning(place.to("hook").to("url"), text);
     }

@@ -5,6 +5,7 @@ use tidegate_mqtt::Version;
 use tidegate_mqtt::publish::{PublishHead, user_properties};
 use tidegate_types::headers;
 use tidegate_types::record::DropReason;
+use tidegate_types::topic::is_topic;
 
 use super::MqttOptions;
 use crate::node::contract::Transmit;
@@ -34,7 +35,7 @@ pub(super) fn publish(
     let record = &*order.record;
     let key = std::str::from_utf8(&record.key).map_err(|_| DropReason::Refused)?;
     let topic = options.topics.there(key).ok_or(DropReason::Refused)?;
-    if topic.is_empty() || topic.contains(['+', '#', '\0']) {
+    if !is_topic(&topic) {
         return Err(DropReason::Refused);
     }
     let properties = match limits.version {

@@ -39,7 +39,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub struct HookRules {
     /// How long an answer may take.
     pub timeout: Duration,
-    /// How long an answer counts for the same user and password.
+    /// How long an answer counts for the same user, password and address.
     pub cache: Duration,
     /// Answers that are kept.
     pub cache_max: usize,

@@ -93,6 +93,11 @@ impl Endpoint {
         Ok(Endpoint { host, port, uri, is_tls, tls: None, idle: Arc::default() })
     }
 
+    /// The name or address that it leads to.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
     /// Whether it is an `https://` address.
     pub fn is_tls(&self) -> bool {
         self.is_tls
