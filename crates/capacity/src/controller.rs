@@ -119,7 +119,7 @@ pub trait RateController: std::fmt::Debug + Send {
     /// Most of what is sent lately is an old backlog, or no longer: then rather leave a little of the
     /// capacity than have a queue stand. Only `tide` listens.
     fn patient(&mut self, _is_patient: bool) {}
-    /// The tightest bound on latency of what was sent lately; `None` before any. Only `tide` listens.
+    /// The tightest bound on latency of what was sent lately; `None` before any. Only `tide-restless` listens.
     fn urgent(&mut self, _bound: Option<Duration>) {}
     /// What is below has found its own capacity, in bytes/s. Only `told` listens.
     fn report_rate(&mut self, _rate: Rate) {}

@@ -17,7 +17,7 @@ pub struct UplinkOptions {
     pub controller: RateControllerName,
     /// A configured rate: never more than this. The rate controller `known` needs it.
     pub cap: Option<Rate>,
-    /// How long a queue stands below. Only `tide` listens.
+    /// How long a queue stands below. Only `tide` and `tide-restless` listen.
     pub queue: QueueBelow,
     /// A rate remembered from an earlier run, to start from.
     pub remembered: Option<Rate>,
@@ -290,5 +290,20 @@ mod tests {
         }
         assert_eq!(controller.rate(), Rate::new(146_000.0));
         assert!(controller.window() >= Size(14_600));
+    }
+
+    #[test]
+    fn a_rate_that_swings_is_used_better_by_the_restless_law() {
+        let carried = |controller| {
+            let mut trial = Trial::fixed(controller, 8.0, 50);
+            let rate = |turn: u64| Rate::from_bits(if turn.is_multiple_of(2) { 8e6 } else { 2e6 });
+            trial.rates =
+                (0..150).map(|turn| (Time::from_millis(turn * 200), rate(turn))).collect();
+            trial.length = Duration::from_secs(30);
+            trial.run().delivered.iter().map(|(_, bytes)| *bytes).sum::<u64>() as f64
+        };
+        let [tide, restless] =
+            [RateControllerName::Tide, RateControllerName::TideRestless].map(carried);
+        assert!(restless > tide * 1.2, "{restless} {tide}");
     }
 }

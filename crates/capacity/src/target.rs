@@ -25,7 +25,7 @@ const PIECE_PERIOD: Duration = Duration::from_millis(500);
 /// How long a queue stands below the scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueBelow {
-    /// As long as the path's own variability is worth, and as the most urgent record may bear.
+    /// A part of the round trip, within bounds; `tide-restless` has more where the path swings and nobody waits.
     #[default]
     Auto,
     /// So long, and jitter.

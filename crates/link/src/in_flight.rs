@@ -316,4 +316,16 @@ mod tests {
         assert_eq!((in_flight.is_empty(), in_flight.count), (true, GIVEN_UP_MAX));
         assert_eq!(ack(&mut in_flight, &[(0, 4999)]), GIVEN_UP_MAX);
     }
+
+    #[test]
+    fn what_was_given_up_long_ago_is_forgotten() {
+        let mut in_flight = sent(1);
+        let mut control = PathControl::new(RateControllerName::Tide, None, None, None);
+        let mark = control.sent(at(9), Size(1000), in_flight.bytes(), false);
+        in_flight.give_up();
+        let far = 2 * SPAN_MAX as u64;
+        in_flight.push(far, Sent::new(mark, Size(1000), vec![piece(1)]));
+        assert_eq!((in_flight.count, in_flight.packets.len()), (1, 1), "no gap is filled for it");
+        assert_eq!(ack(&mut in_flight, &[(0, far)]), 1);
+    }
 }

@@ -1,8 +1,8 @@
 //! Sets of records with one bound on the last of them (co-flows).
 
 use bytes::Bytes;
-use tidegate_node::io::Control;
-use tidegate_node::rules::Rules;
+use tidegate_node::io::{Control, OutputId};
+use tidegate_node::rules::{Rule, Rules};
 use tidegate_node::status::CoflowStatus;
 use tidegate_testing::support::*;
 use tidegate_testing::{Wire, offer};
@@ -134,4 +134,20 @@ fn an_open_set_keeps_its_deadline_when_rules_change() {
     wire.up();
     wire.carry();
     assert_eq!(counts(&mut wire), [0, 1, 1, 0]);
+}
+
+#[test]
+fn sets_of_two_classes_are_apart_and_a_sooner_bound_stays() {
+    let all = Rule::catch_all(&classes(), vec![OutputId(0)]);
+    let quick = all.for_topics(&classes(), "nm", &["quick/#"], ms(100)).unwrap();
+    let mut wire = down(options([vec![quick], rules()].concat()));
+    member(&mut wire, 0, "nm/a", "run/2");
+    member(&mut wire, 0, "lt/a", "run/2");
+    member(&mut wire, 0, "quick/b", "run/2");
+    wire.up();
+    wire.carry();
+    assert_eq!(wire.keys(), ["quick/b", "nm/a", "lt/a"]);
+    assert_eq!(counts(&mut wire), [0, 1, 0, 0]);
+    let lt = wire.status().classes[LT.index()].coflows.clone();
+    assert_eq!((lt.begun, lt.open), (1, 1), "one of its two has not come");
 }
