@@ -9,6 +9,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use tokio::sync::mpsc;
 
 use super::PACKET_MAX;
+use super::thread::count_packet;
 use super::wire::{Heard, split};
 use crate::support::tls::Stream;
 
@@ -86,6 +87,7 @@ pub(crate) async fn carry(
             match take(&mut input) {
                 Ok(None) => break,
                 Ok(Some(datagram)) => {
+                    count_packet();
                     if let Some((packet, of)) = split(datagram)
                         && of == path
                         && heard.send(Heard::Packet { path, number, packet }).await.is_err()
