@@ -182,6 +182,10 @@ mod tests {
         let route = link.command(Side::Edge, "ip").args(["route", "get", "10.211.0.2"]).output();
         assert!(String::from_utf8_lossy(&route.unwrap().stdout).contains("dev uplink"));
         let mut sleeper = link.command(Side::Cloud, "sleep").arg("600").spawn().unwrap();
+        // It is inside when it is listed.
+        while run("ip", &["netns", "pids", &names[1]]).unwrap().trim().is_empty() {
+            std::thread::yield_now();
+        }
         drop(link);
         assert!(!sleeper.wait().unwrap().success(), "it was ended with its namespace");
         let left = run("ip", &["netns", "list"]).unwrap();
