@@ -29,7 +29,7 @@ keys! {
         /// Edge servers for when that one does not answer, in this order, each with the output that leads to it. When the
         /// first one is back, its cameras go back to it. Default: none.
         pub fallback: Vec<FallbackConfig> = Vec::new();
-            sample(r#"[{ server = "edge-2.example:7420", to = "edge-2" }]"#),
+            sample(r#"[{ server = "edge-2.example:7420", to = "cloud" }]"#),
         /// The class of frames. Default: the one for 100ms.
         pub class: Option<String>; sample("nm"),
         /// Who says how many bytes a frame may have.

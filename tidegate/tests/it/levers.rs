@@ -9,6 +9,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tidegate::services::cameras::wire::{FrameMessage, PolicyMessage, SubscribeRequest};
 use tidegate_testbed::{free_port, wait_until};
@@ -36,6 +37,9 @@ const TOPICS: [(&str, &str, Option<&str>); 4] = [
     ("t/plain", "lt", None),
 ];
 const EXPLAINED: usize = 100;
+/// Between two records of a publisher: both together are a little less than the uplink carries, and the camera takes the
+/// rest and more.
+const PAUSE: Duration = Duration::from_millis(8);
 
 /// The nodes: `gate-1` does it all, `gate-2` lends, `gate-3` is of gate-1's group, each cloud is at the end of one uplink.
 struct World {
@@ -200,7 +204,7 @@ impl World {
 
     /// An application at the cloud that sees the camera.
     async fn watch(&self) -> Watch {
-        let mut period = tokio::time::interval(std::time::Duration::from_millis(100));
+        let mut period = tokio::time::interval(Duration::from_millis(100));
         let end = tokio::time::Instant::now() + PATIENCE;
         let policy = PolicyMessage::Degrade.into();
         let request = SubscribeRequest { policy, ..live("gate", 20_000, 0.5) };
@@ -244,6 +248,7 @@ fn publish(port: u16, name: &'static str, stop: Arc<AtomicBool>) -> JoinHandle<V
             client.read_exact(&mut answer).unwrap();
             assert_eq!(answer, *b"\x40\x02\x00\x01");
             sent.push(text);
+            std::thread::sleep(PAUSE);
         }
         sent
     })

@@ -98,10 +98,10 @@ mod tests {
         let skipped = FrameWay { bytes: 0, rung: None, result: "stale".into(), ..sent.clone() };
         let life = FrameLife { taken: Some(4096), ways: vec![sent, skipped] };
         let told = "gate/1795255200000000000
-  taken      2026-11-21T10:00:00.000Z by the camera's clock; 4.0 KiB are kept
+  taken      2026-11-21T10:00:00.000Z by the camera's clock; 4 KiB are kept
   class      the one for 100 ms; pieces by output subscribers
   flow       0000000000000007
-  rung       4/8 of the size, quality 40, grey: accuracy 0.910, 2.0 KiB; left 5.0 ms after it was taken
+  rung       4/8 of the size, quality 40, grey: accuracy 0.910, 2 KiB; left 5.0 ms after it was taken
   ended      delivered, 41 ms after it was taken
   flow       0000000000000007
   ended      stale, 41 ms after it was taken

@@ -111,8 +111,6 @@ async fn a_replay_goes_on_until_a_stop_that_is_to_come() {
     camera.take("door", now + 601 * second, &picture).await;
     assert_eq!(replay.next().await.unwrap(), None, "it is over");
     assert_eq!(seen, [2, 3, 4, 5, 6, 7, 600 * second]);
-    let known = client.cameras().await.into_iter().find(|camera| camera.name == "door").unwrap();
-    assert_eq!(known.newest_unix_ns, now + 601 * second);
 }
 
 #[tokio::test]
