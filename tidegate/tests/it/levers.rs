@@ -15,7 +15,7 @@ use tidegate::services::cameras::wire::{FrameMessage, PolicyMessage, SubscribeRe
 use tidegate_testbed::{free_port, wait_until};
 use tonic::Code;
 
-use crate::frames::client::{Client, Film, Watch, live};
+use crate::frames::client::{Client, Watch, jpeg, live};
 use crate::group::client::connect_with;
 use crate::link::far::files;
 use crate::support::PATIENCE;
@@ -37,9 +37,10 @@ const TOPICS: [(&str, &str, Option<&str>); 4] = [
     ("t/plain", "lt", None),
 ];
 const EXPLAINED: usize = 100;
-/// Between two records of a publisher: both together are a little less than the uplink carries, and the camera takes the
-/// rest and more.
-const PAUSE: Duration = Duration::from_millis(8);
+/// Between two records of a publisher: both together are more than the uplink carries.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Between two frames: a camera takes what it can, and is to leave something to others.
+const PERIOD: Duration = Duration::from_millis(800);
 
 /// The nodes: `gate-1` does it all, `gate-2` lends, `gate-3` is of gate-1's group, each cloud is at the end of one uplink.
 struct World {
@@ -78,21 +79,32 @@ impl World {
         format!("[node]\nname = {name:?}\nstop_timeout = \"20s\"\n[http]\nlisten = []\n")
     }
 
-    /// The far end of an uplink, where subscribers of cameras come if it is that of gate-1.
-    fn cloud(&self, name: &str, link: u16, frames: Option<u16>) -> Node {
-        let frames = frames.map_or_else(String::new, |port| {
-            format!("[frames]\nlisten = \"127.0.0.1:{port}\"\n{}\n", self.section(name))
-        });
+    /// The far end of an uplink.
+    fn cloud(&self, name: &str, (link, keys): (u16, &str), more: &str) -> Node {
         World::start(
             name,
             &format!(
-                "{}[[input]]\nlink = {{ listen = \"127.0.0.1:{link}\", {} }}\n\
-                 [[output]]\nsink = {{ directory = {:?} }}\n{frames}",
+                "{}[[input]]\nlink = {{ listen = \"127.0.0.1:{link}\", {}{keys} }}\n\
+                 [[output]]\nname = \"files\"\nsink = {{ directory = {:?} }}\n{more}",
                 World::head(name),
                 self.own(name),
                 self.folder.join(name),
             ),
         )
+    }
+
+    /// That of gate-1's uplink, where subscribers of cameras come; and that of gate-2's, which brings frames there.
+    fn clouds(&self, lent: u16) -> [Node; 2] {
+        let [cloud, edge, ..] = self.ports;
+        let frames =
+            format!("[frames]\nlisten = \"127.0.0.1:{edge}\"\n{}\n", self.section("cloud-1"));
+        let on = format!(
+            "[[output]]\nname = \"on\"\nlink = {{ to = \"127.0.0.1:{cloud}\", {} }}\n\
+             [[stream]]\ntopics = [\"$frames/#\"]\nto = [\"on\"]\n",
+            self.own("cloud-2"),
+        );
+        let vouches = ", vouches = { cloud-2 = [\"gate-1\"] }";
+        [self.cloud("cloud-1", (cloud, vouches), &frames), self.cloud("cloud-2", (lent, ""), &on)]
     }
 
     fn orchestrator(&self) -> Node {
@@ -207,7 +219,7 @@ impl World {
         let mut period = tokio::time::interval(Duration::from_millis(100));
         let end = tokio::time::Instant::now() + PATIENCE;
         let policy = PolicyMessage::Degrade.into();
-        let request = SubscribeRequest { policy, ..live("gate", 20_000, 0.5) };
+        let request = SubscribeRequest { policy, ..live("gate", 2_000, 0.5) };
         loop {
             period.tick().await;
             assert!(tokio::time::Instant::now() < end, "it is not served");
@@ -252,6 +264,17 @@ fn publish(port: u16, name: &'static str, stop: Arc<AtomicBool>) -> JoinHandle<V
         }
         sent
     })
+}
+
+/// Publishes frames.
+async fn film(port: u16, authority: Arc<Authority>) {
+    let mut client = Client::proven(port, &authority, "cam-host").await.unwrap();
+    let mut camera = client.publish().await.unwrap();
+    let mut period = tokio::time::interval(PERIOD);
+    loop {
+        period.tick().await;
+        assert_eq!(camera.take("gate", 0, &jpeg()).await.error, "");
+    }
 }
 
 /// The lines of an explanation, by their first word.
@@ -330,14 +353,13 @@ fn is_the_rung_of(told: &str, frame: &FrameMessage) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_records_of_one_run_tell_every_lever_that_touched_them() {
     let world = Arc::new(World::new());
-    let [cloud, edge, .., mqtt_3] = world.ports;
-    let lent = free_port();
+    let (mqtt_3, lent) = (world.ports[9], free_port());
     let _leader = world.orchestrator();
-    let _clouds = [world.cloud("cloud-1", cloud, Some(edge)), world.cloud("cloud-2", lent, None)];
+    let _clouds = world.clouds(lent);
     let _lender = world.gate_2(lent);
     let mut gate = world.gate_1();
     let _member = world.gate_3(mqtt_3);
-    let _film = Film::of("gate", world.ports[8], Some(world.authority.clone()));
+    let film = tokio::spawn(film(world.ports[8], world.authority.clone()));
     let mut watch = world.watch().await;
     let stop = Arc::new(AtomicBool::new(false));
     let publishers =
@@ -346,7 +368,14 @@ async fn a_hundred_records_of_one_run_tell_every_lever_that_touched_them() {
     while frames.len() < 5 || world.arrived("cloud-2").len() < 40 {
         frames.push(watch.frame().await.unwrap());
     }
-    drop((watch, _film));
+    let explain = |frame: &FrameMessage| {
+        world.tidegate(&["explain", "--frame", &format!("gate/{}", frame.frame)])
+    };
+    wait_until("the end of the last frame", || {
+        explain(&frames[frames.len() - 1]).contains("ended")
+    });
+    drop(watch);
+    film.abort();
     stop.store(true, Ordering::Relaxed);
     let sent: Vec<String> =
         publishers.into_iter().flat_map(|publisher| publisher.join().unwrap()).collect();
@@ -381,8 +410,5 @@ async fn a_hundred_records_of_one_run_tell_every_lever_that_touched_them() {
     let lent = explained.iter().filter(|&&place| arrivals.lent.contains(&named[place].1)).count();
     println!("explained {by_topic:?}, {lent} of them by a neighbour, and {} frames", frames.len());
     assert_eq!(by_topic.len(), TOPICS.len());
-    for frame in &frames {
-        let name = format!("gate/{}", frame.frame);
-        is_the_rung_of(&world.tidegate(&["explain", "--frame", &name]), frame);
-    }
+    frames.iter().for_each(|frame| is_the_rung_of(&explain(frame), frame));
 }

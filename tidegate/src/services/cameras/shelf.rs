@@ -55,8 +55,6 @@ struct NodeSeat {
 struct FlowSeat {
     message: FlowMessage,
     assembly: FrameAssembly,
-    /// The newest frame, and when something of it came first.
-    newest: (u64, Time),
 }
 
 #[derive(Debug)]
@@ -223,8 +221,8 @@ impl Shelf {
         state.subscriptions.insert(id, subscriber);
         if is_new {
             message.flow = flow;
-            let (assembly, newest) = (FrameAssembly::default(), (0, Time::ZERO));
-            state.flows.insert(flow, FlowSeat { message, assembly, newest });
+            let assembly = FrameAssembly::default();
+            state.flows.insert(flow, FlowSeat { message, assembly });
             state.tell(&node);
         }
         Ok((id, slot))
@@ -292,17 +290,13 @@ impl Shelf {
             return Err(format!("node {node:?} sends frames of a camera that is not its own"));
         }
         let Some(flow) = state.flows.get_mut(&number) else { return Ok(None) };
-        if piece.frame > flow.newest.0 {
-            flow.newest = (piece.frame, now);
-        }
-        let began_at = flow.newest.1;
         let broken = flow.assembly.broken();
-        let whole = flow.assembly.push(piece);
+        let whole = flow.assembly.push(now, piece);
         let broken = flow.assembly.broken() - broken;
         let (camera, is_replay) = (flow.message.camera.clone(), flow.message.is_replay());
         let target = flow.message.target();
         state.counts.broken += broken;
-        let Some((_, bytes)) = whole else { return Ok(None) };
+        let Some((began_at, bytes)) = whole else { return Ok(None) };
         let mut frame = FrameMessage::decode(bytes).map_err(|error| format!("a frame: {error}"))?;
         if frame.camera != camera {
             return Err(format!("a frame of camera {:?} in a flow of {camera:?}", frame.camera));
