@@ -46,13 +46,12 @@ pub struct Message {
 pub struct MessageReservation(Option<Arc<Reservation>>);
 
 impl MessageReservation {
-    /// Reserves what the messages of a run take together: one step for many. It is given back when the last
-    /// delivery of them is gone.
+    /// Reserves what messages take together: one step for many. It is given back when the last delivery of them is
+    /// gone.
     ///
     /// # Errors
     /// There is no room.
-    pub fn of(run: &[Arc<Message>], account: &Account) -> Result<MessageReservation, Refusal> {
-        let bytes = run.iter().map(|message| message.footprint()).sum();
+    pub fn of(bytes: usize, account: &Account) -> Result<MessageReservation, Refusal> {
         Ok(MessageReservation(Some(Arc::new(account.reserve(Kind::Messages, bytes)?))))
     }
 
@@ -76,6 +75,13 @@ impl Message {
     #[inline]
     pub fn is_expired(&self, now: Time) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
+    }
+
+    /// Whether a subscriber is told no more of it than topic and payload, if it gets it with QoS 0.
+    pub(super) fn is_plain(&self) -> bool {
+        let Message { properties, retain, expires, source_unix_ns, meter, .. } = self;
+        let is_timeless = expires.is_none() && source_unix_ns.is_none() && meter.is_none();
+        is_timeless && !retain && properties.iter().next().is_none()
     }
 
     /// Bytes that it takes.
