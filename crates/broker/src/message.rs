@@ -43,7 +43,13 @@ pub struct Message {
 /// What is reserved for a message where it waits; deliveries of one publish share it. It is of the memory, and
 /// not of what is delivered.
 #[derive(Clone, Debug, Default)]
-pub struct MessageReservation(Option<Arc<Reservation>>);
+pub struct MessageReservation(Option<Arc<Share>>);
+
+#[derive(Debug)]
+enum Share {
+    All { _held: Reservation },
+    Part { _of: MessageReservation },
+}
 
 impl MessageReservation {
     /// Reserves what messages take together: one step for many. It is given back when the last delivery of them is
@@ -52,7 +58,16 @@ impl MessageReservation {
     /// # Errors
     /// There is no room.
     pub fn of(bytes: usize, account: &Account) -> Result<MessageReservation, Refusal> {
-        Ok(MessageReservation(Some(Arc::new(account.reserve(Kind::Messages, bytes)?))))
+        let _held = account.reserve(Kind::Messages, bytes)?;
+        Ok(MessageReservation(Some(Arc::new(Share::All { _held }))))
+    }
+
+    /// The same for one subscriber: its deliveries share this, and no counter with those of others, which other threads
+    /// work on.
+    #[must_use]
+    pub fn part(&self) -> MessageReservation {
+        let part = |_: &Arc<Share>| Arc::new(Share::Part { _of: self.clone() });
+        MessageReservation(self.0.as_ref().map(part))
     }
 
     /// Whether anything is reserved.

@@ -26,7 +26,7 @@ impl Outbox {
         }
         self.count += more;
         self.bytes += cost;
-        self.queue(run.class()).push_run(run.clone(), target.clone(), charge.clone());
+        self.queue(run.class()).push_run(run.clone(), target.clone(), charge.part());
         Some(std::mem::take(&mut self.is_asleep))
     }
 

@@ -17,7 +17,7 @@ use super::start::{JournalOptions, Opened, TRIES, open_on, patiently};
 use super::store::Store;
 use super::{Journal, PENDING_MAX};
 use crate::node::broker::Hub;
-use crate::node::contract::{Clock, Intake};
+use crate::node::contract::{Arrival, Clock, Intake};
 use crate::node::door::{Door, From, Plain};
 use crate::support::disk::model::Memory;
 
@@ -270,8 +270,14 @@ async fn links_and_replay_wait_at_the_door_for_the_journal_and_a_will_for_its_re
     let journal = opened.journal.clone();
     let hub = Hub::default();
     hub.set_journal(journal.clone());
-    let (sender, _arrivals) = mpsc::channel(16);
-    let source = Intake::with(sender, Clock::start(), hub.clone()).open("s".into()).await.unwrap();
+    let (sender, mut arrivals) = mpsc::channel(16);
+    let intake = Intake::with(sender, Clock::start(), hub.clone());
+    let answer = async {
+        let Some(Arrival::Open { reply, .. }) = arrivals.recv().await else { panic!("it opens") };
+        reply.send(SourceId(0)).unwrap();
+    };
+    let (source, ()) = tokio::join!(intake.open("s".into()), answer);
+    let source = source.unwrap();
     let record = Offered {
         source: SourceId(0),
         token: None,
