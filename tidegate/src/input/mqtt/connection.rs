@@ -29,7 +29,7 @@ use self::safety::{Gates, safe};
 use self::turn::Turn;
 use super::afterlife::{Left, settle};
 use super::buffer::Buffer;
-use super::clients::{Caller, Line};
+use super::clients::{Caller, Line, Registration, Taken};
 use super::listener::{Call, Shared};
 use super::options::MqttOptions;
 use super::pulse::{Pulse, arm};
@@ -130,21 +130,11 @@ impl Connection<'_> {
         if client.is_empty() {
             client = self.shared.options.clients.assign();
         }
-        let is_clean = self.session.is_clean();
-        let MqttOptions { clients, sessions_max, .. } = &self.shared.options;
-        let caller = Caller {
-            owner: SessionOwner::new(self.grants.user()),
-            payer: payer(self.grants.user(), self.peer.ip()).into(),
-            quota: self.quota,
-            door: self.shared.door,
+        // Boxed, as what is only at the begin or the end of a connection: all have the room of the largest part.
+        let (mut registration, mut line) = match Box::pin(self.register(&client)).await {
+            Ok(registered) => registered,
+            Err(taken) => return Box::pin(self.refuse_client(taken)).await,
         };
-        let (mut registration, heritage) =
-            match clients.register(&client, caller, is_clean, *sessions_max) {
-                Ok(registered) => registered,
-                Err(taken) => return self.refuse_client(taken).await,
-            };
-        self.shared.tell_gone().await;
-        let mut line = self.inherit(heritage).await;
         let (orders, patience) = (Orders::default(), self.shared.options.stop_grace);
         let (end, takeover) = {
             let mut serving = pin!(async {
@@ -188,9 +178,24 @@ impl Connection<'_> {
         self.finish(&end, &mut line).await;
         let (shared, session) = (self.shared, &mut self.session);
         let account = &self.account;
-        settle(Left { shared, session, account, end: &end, line, registration, takeover, word })
-            .await;
+        let left = Left { shared, session, account, end: &end, line, registration, takeover, word };
+        Box::pin(settle(left)).await;
         end
+    }
+
+    /// Makes it the connection of its client, with what an older one left.
+    async fn register(&mut self, client: &Arc<str>) -> Result<(Registration, Option<Line>), Taken> {
+        let is_clean = self.session.is_clean();
+        let MqttOptions { clients, sessions_max, .. } = &self.shared.options;
+        let caller = Caller {
+            owner: SessionOwner::new(self.grants.user()),
+            payer: payer(self.grants.user(), self.peer.ip()).into(),
+            quota: self.quota,
+            door: self.shared.door,
+        };
+        let (registration, heritage) = clients.register(client, caller, is_clean, *sessions_max)?;
+        self.shared.tell_gone().await;
+        Ok((registration, self.inherit(heritage).await))
     }
 
     async fn serve(&mut self, client: Arc<str>, line: &mut Line, orders: &Orders) -> End {
