@@ -9,12 +9,13 @@ mod review;
 mod safety;
 mod turn;
 
-use std::future::ready;
+use std::future::{poll_fn, ready};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 
 use tidegate_log::SessionOwner;
 use tidegate_mqtt::Violation;
@@ -174,8 +175,8 @@ impl Connection<'_> {
         self.session.withdraw(&mut self.effects.records);
         self.session.take_back(&mut self.effects.again);
         self.effects.releases.clear();
-        self.forget_will(&end).await;
-        self.finish(&end, &mut line).await;
+        Box::pin(self.forget_will(&end)).await;
+        Box::pin(self.finish(&end, &mut line)).await;
         let (shared, session) = (self.shared, &mut self.session);
         let account = &self.account;
         let left = Left { shared, session, account, end: &end, line, registration, takeover, word };
@@ -271,8 +272,8 @@ impl Connection<'_> {
                     None => return Err(End::Stopping),
                 },
                 () = leaving.ordered() => {}
-                writable = self.stream.writable(), if blocked => writable.map_err(failed)?,
-                room = self.shared.room.wait(&self.account, excess.unwrap_or(0)), if crowded => {
+                writable = seldom(blocked, || self.stream.writable()) => writable.map_err(failed)?,
+                room = seldom(crowded, || self.shared.room.wait(&self.account, excess.unwrap_or(0))) => {
                     self.room = Some(room);
                 }
                 readable = self.buffer.readable(&self.stream), if reading => {
@@ -283,13 +284,13 @@ impl Connection<'_> {
                     }
                 }
                 () = rung(seat.as_ref()), if !blocked => {}
-                () = roomy(full.as_ref()), if full.is_some() => self.crowded = None,
+                () = seldom(full.is_some(), || roomy(full.as_ref())) => self.crowded = None,
                 () = timer.as_mut(), if deadline.is_some() => match leaving.deadline() {
                     Some(until) if until <= Instant::now() => return Err(leaving.end()),
                     Some(_) => {}
                     None => pulse.check(deadline, self.shared.room.is_awaited())?,
                 },
-                () = safe(journal.as_ref(), mark), if mark.is_some() => {}
+                () = seldom(mark.is_some(), || safe(journal.as_ref(), mark)) => {}
                 () = ready(()), if has_more && !blocked && mark.is_none() => {}
             }
         }
@@ -322,6 +323,15 @@ impl Connection<'_> {
     async fn fill(&mut self) -> Result<(), End> {
         heard(self.buffer.fill(&mut self.stream).await)
     }
+}
+
+/// A wait that is only sometimes one: boxed, so that connections without it have no room for it.
+fn seldom<F: Future>(is_on: bool, wait: impl FnOnce() -> F) -> impl Future<Output = F::Output> {
+    let mut wait = is_on.then(|| Box::pin(wait()));
+    poll_fn(move |context| match &mut wait {
+        Some(wait) => wait.as_mut().poll(context),
+        None => Poll::Pending,
+    })
 }
 
 fn failed(error: io::Error) -> End {

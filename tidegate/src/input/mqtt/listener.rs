@@ -389,7 +389,6 @@ mod tests {
         fn size<F>(_: impl Fn(TcpStream, SocketAddr, watch::Receiver<Word>) -> F) -> usize {
             size_of::<F>()
         }
-        // With its head it fits into the allocator's class of 5 KiB.
-        assert!(size(admit) <= 4_900, "{} B", size(admit));
+        assert!(size(admit) <= 3_900, "{} B", size(admit));
     }
 }
