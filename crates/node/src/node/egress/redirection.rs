@@ -79,22 +79,18 @@ impl Egress {
             // What is more urgent goes first, where the uplink is short of it too. Nothing is reserved for the least urgent
             // class: what is more urgent would wait there behind all that is the neighbour's own.
             let first = if of.0 + 1 == seat.relayed.0 { of.0 } else { 0 };
-            let is_much = |class: &ClassId| {
-                let soon = SOON.min(base.options.classes.spec(*class).latency / 2);
-                self.ahead_of(base, uplink, *class, carries) > carries.in_span(soon)
-            };
-            let Some(class) = (first..=of.0).map(ClassId).find(is_much) else { continue };
-            if !self.takes(base, peer, class) {
-                continue;
-            }
-            let [live, late] = base.holdings.heads(class, seat.output, base.now);
-            let timing = if live.is_some() { Timing::Live } else { Timing::Late };
-            // A neighbour's stays here: it makes one hop.
-            let Some(key) = live.or(late).filter(|key| !base.holdings.is_lent(*key)) else {
-                continue;
-            };
+            let found = (first..=of.0).map(ClassId).find_map(|class| {
+                let soon = SOON.min(base.options.classes.spec(class).latency / 2);
+                let is_much = self.ahead_of(base, uplink, class, carries) > carries.in_span(soon);
+                (is_much && self.takes(base, peer, class)).then_some(())?;
+                let [live, late] = base.holdings.heads(class, seat.output, base.now);
+                let timing = if live.is_some() { Timing::Live } else { Timing::Late };
+                // A neighbour's stays here: it makes one hop.
+                let key = live.or(late).filter(|key| !base.holdings.is_lent(*key))?;
+                Some((key, Choice { class, timing }))
+            });
+            let Some(what) = found else { continue };
             if at <= base.now {
-                let what = (key, Choice { class, timing });
                 return self.send_by(base, what, (Reverse(of), peer));
             }
             self.grants.wake_at(at);
@@ -103,8 +99,9 @@ impl Egress {
     }
 
     /// Sends an alarm by a neighbour that answers sooner than our own uplink, where a queue below us, or silence, makes that
-    /// one late by half of the bound. Alarms are few: where more comes than neighbours reserve, what the uplink has too much of
-    /// leaves by [`Egress::redirect`], and the rest would only push less urgent records from their grants.
+    /// one late by half of the bound; the pace of a permit does not hold it up, as long as its provider answers. One that has
+    /// been below for as long goes again. Alarms are few: of those that alone are more than the uplink carries,
+    /// [`Egress::redirect`] sends what is too much.
     pub(crate) fn hurry(&mut self, base: &mut Base) -> Option<Output> {
         let seat = base.options.fleet?;
         let class = ClassId(0);
@@ -119,7 +116,7 @@ impl Egress {
         let state = &mut self.uplinks[own.uplink];
         let comes = state.meters[0].0.rate(base.now);
         state.is_flooded = !reserved.is_zero() && !is_doubted && comes > state.uplink.capacity();
-        if comes > reserved {
+        if state.is_flooded {
             return None;
         }
         let (least, newest) = state.uplink.min_rtt().zip(state.uplink.rtt())?;
@@ -140,8 +137,7 @@ impl Egress {
         let timing = if live.is_some() { Timing::Live } else { Timing::Late };
         let key = live.or(handed).or(late).filter(|key| !base.holdings.is_lent(*key))?;
         let usable = self.grants.all.iter().filter(is_reserved).filter(|((_, peer), grant)| {
-            self.takes(base, *peer, class)
-                && grant.next_urgent(base.now).is_some_and(|at| at <= base.now)
+            self.takes(base, *peer, class) && grant.next(base.now).is_some()
         });
         let answers = usable.map(|(permit, _)| (self.answers_in(base, permit.1), *permit));
         let (_, permit) = answers.filter(|(after, _)| *after < takes).min()?;

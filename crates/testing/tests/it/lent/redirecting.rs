@@ -439,17 +439,17 @@ fn an_alarm_leaves_by_a_neighbour_where_a_queue_below_us_makes_it_late() {
 }
 
 #[test]
-fn alarms_that_are_more_than_neighbours_reserve_do_not_hurry() {
-    for (permitted, goes) in [(5_000, false), (100_000, true)] {
+fn alarms_that_are_more_than_the_uplink_carries_do_not_hurry() {
+    for (per_second, goes) in [(130, false), (40, true)] {
         let mut options = fleet_options();
         options.uplinks[0] = uplink(RateControllerName::Tide, Some(Rate::new(OWN)));
         let mut wire = up(options);
-        grant(&mut wire, NM, permitted);
-        load(&mut wire, "ls/a", 40, 1000);
+        grant(&mut wire, NM, 5_000);
+        load(&mut wire, "ls/a", per_second, 1000);
         let before = classes_by_peer(&wire).len();
         report(&mut wire, LT, 60, 5000);
         wire.offer("ls/b", 20);
-        assert_eq!(classes_by_peer(&wire).len() - before, usize::from(goes), "{permitted}");
+        assert_eq!(classes_by_peer(&wire).len() - before, usize::from(goes), "{per_second}");
     }
 }
 
@@ -479,7 +479,7 @@ fn alarms_that_alone_are_too_much_do_not_overdraw_the_uplink() {
         let mut wire = up(options);
         grant(&mut wire, permit, 1_000);
         load(&mut wire, "ls/a", 130, 1000);
-        report(&mut wire, LT, 10, 60_000);
+        report(&mut wire, LT, 10, 20_000);
         let before = bytes(&wire, OutputId(0), LS);
         wire.offer("ls/b", 20);
         assert_eq!(bytes(&wire, OutputId(0), LS) > before, goes, "{permit:?}");
@@ -517,7 +517,11 @@ fn an_alarm_that_is_stuck_below_goes_again_by_a_neighbour_and_is_marked() {
     while wire.send_on(lane(LS)) {}
     wire.advance(ms(34));
     wire.poll();
-    assert_eq!(classes_by_peer(&wire), [0; 0], "the bound is 50 ms, half of it and a round trip 35");
+    assert_eq!(
+        classes_by_peer(&wire),
+        [0; 0],
+        "the bound is 50 ms, half of it and a round trip 35"
+    );
     wire.advance(ms(1));
     wire.poll();
     let again: Vec<bool> =
