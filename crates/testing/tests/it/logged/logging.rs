@@ -168,6 +168,27 @@ fn when_a_late_record_left_its_queue_is_told_and_of_the_others_nothing() {
 }
 
 #[test]
+fn of_what_acted_on_a_record_the_first_sixteen_deeds_are_kept() {
+    let mut rules = all_durable();
+    rules[0].script_name = Some("shuffle".into());
+    let mut wire = down(options(rules));
+    wire.offer("ls/a", 1);
+    wire.sync();
+    let queue = wire.node.queues().next().unwrap();
+    let id = wire.node.waiting(queue).next().unwrap();
+    let all =
+        (0..20).map(|turn| if turn % 2 == 0 { Edit::MoveFront(id) } else { Edit::MoveBack(id) });
+    wire.handle(Input::Edits { queue, operations: all.chain([Edit::Drop(id)]).collect() });
+    wire.advance(FATES_DELAY);
+    let fates = wire.appends.iter().filter_map(|append| match &append.entry {
+        Entry::Fates(FateEntry { runs, .. }) => Some(runs),
+        _ => None,
+    });
+    let deeds: Vec<_> = fates.flatten().flat_map(|run| &run.deeds).collect();
+    assert_eq!((deeds.len(), &*deeds[15].what), (16, "shuffle: moveToBack"));
+}
+
+#[test]
 fn a_failing_disk_refuses_and_the_node_lives() {
     let mut rules = all_durable();
     rules[1].accept = AcceptMode::Memory;
