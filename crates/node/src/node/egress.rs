@@ -82,6 +82,7 @@ impl Egress {
             wake: None,
             trust: Trust::default(),
             overtaken: Size::ZERO,
+            is_flooded: false,
         };
         self.uplinks.extend(options.uplinks.iter().skip(self.uplinks.len()).map(uplink));
         for place in self.outputs.len()..options.outputs.len() {
