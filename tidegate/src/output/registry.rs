@@ -25,8 +25,8 @@ keys! {
             above_zero("nothing could be sent: give a rate, or \"auto\"") reloads(),
         /// How the capacity is found. Default for a sink: unlimited.
         pub law: Option<RateControllerName>; usually(RateControllerName::default()) reloads(),
-        /// How long a queue stands below the scheduler. "auto": 3 to 20 ms, by the path; up to 50 ms with the law
-        /// tide-restless where that gains something. Or a duration such as "20ms". For these two laws only.
+        /// How long a queue stands below the scheduler. "auto": 3 to 20 ms, by the path, and more where its rate swings.
+        /// Or a duration such as "20ms". For the law tide only.
         pub queue: OutputQueue = OutputQueue::Auto;
             above_zero("the link would be idle while a round trip lasts: give a duration, or \"auto\""),
         /// Outputs that name the same uplink share its capacity. Default: one for all, and for each sink its own.
