@@ -90,6 +90,8 @@ pub struct Ack {
     pub in_flight: Size,
     /// Bytes newly found lost.
     pub lost: Size,
+    /// A timer found them, which takes most of what is under way for lost and proves nothing.
+    pub is_timeout: bool,
     /// Whether the byte was sent while there was nothing more to send.
     pub app_limited: bool,
 }
@@ -119,7 +121,7 @@ pub trait RateController: std::fmt::Debug + Send {
     /// Most of what is sent lately is an old backlog, or no longer: then rather leave a little of the
     /// capacity than have a queue stand. Only `tide` listens.
     fn patient(&mut self, _is_patient: bool) {}
-    /// The tightest bound on latency of what was sent lately; `None` before any. Only `tide-restless` listens.
+    /// The tightest bound on latency of what was sent lately; `None` before any. Only `tide` listens.
     fn urgent(&mut self, _bound: Option<Duration>) {}
     /// What is below has found its own capacity, in bytes/s. Only `told` listens.
     fn report_rate(&mut self, _rate: Rate) {}

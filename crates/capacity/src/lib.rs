@@ -11,9 +11,10 @@
 //! | `names.rs` | `UplinkOptions`, and the controller that they ask for |
 //! | `uplink.rs` | one uplink: its controller, its pacer, and the exact count of bytes below the scheduler |
 //! | `pace.rs` | the pacer: when the next piece may go, and how large a cut is |
-//! | `tide.rs`, `tide_restless.rs` | the default controller: keeps a small standing queue; the same for links whose rate swings |
+//! | `tide.rs` | the default controller: keeps a small standing queue |
 //! | `round_trip.rs`, `standing_queue.rs`, `delivery_rate.rs`, `swing.rs`, `route_change.rs` | what `tide` observes: path, queue, acknowledged rate, how restless it is, a path that became longer |
 //! | `target.rs` | how long a queue it keeps |
+//! | `losses.rs`, `rival.rs` | what lost bytes tell it, and how it holds its part beside one who fills the queue |
 //! | `max_rate.rs`, `window_filter.rs` | windowed maximum and minimum |
 //! | `known.rs`, `unlimited.rs`, `reported.rs`, `capped.rs` | controllers without a search, and the cap of a configured rate |
 //! | `baselines/` | BBR, Copa and LEDBAT, selectable by name |
@@ -45,9 +46,11 @@
 mod capped;
 mod controller;
 mod delivery_rate;
+mod losses;
 mod max_rate;
 mod names;
 pub mod pace;
+mod rival;
 mod round_trip;
 mod route_change;
 mod standing_queue;
@@ -68,7 +71,6 @@ tidegate_types::algorithms! {
         mod {
             #[default]
             Tide = "tide" in tide: "Keeps a small standing queue.",
-            TideRestless = "tide-restless" in tide_restless: "Tide for radio links: more of a link that swings, a longer queue.",
         }
         mod baselines {
             Bbr = "bbr" in bbr: "BBR: paces at the largest delivery rate seen lately.",

@@ -65,6 +65,15 @@ impl MaxRate {
         }
     }
 
+    /// It is no more than this.
+    pub(super) fn limit(&mut self, most: f64) {
+        if self.rate > most {
+            self.rate = most;
+            self.rates.clear();
+            self.rates.push(self.round, ROUNDS, most);
+        }
+    }
+
     /// The rate is this, whatever was measured before.
     pub(super) fn restart(&mut self, now: Time, rate: f64) {
         self.rate = rate;

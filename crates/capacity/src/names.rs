@@ -17,7 +17,7 @@ pub struct UplinkOptions {
     pub controller: RateControllerName,
     /// A configured rate: never more than this. The rate controller `known` needs it.
     pub cap: Option<Rate>,
-    /// How long a queue stands below. Only `tide` and `tide-restless` listen.
+    /// How long a queue stands below. Only `tide` listens.
     pub queue: QueueBelow,
     /// A rate remembered from an earlier run, to start from.
     pub remembered: Option<Rate>,
@@ -42,8 +42,10 @@ mod tests {
     use tidegate_types::units::{Size, Time};
 
     use super::*;
+    use crate::PathSample;
     use crate::test_link::{Feedback, Trial};
     use crate::tide;
+    use crate::uplink::Uplink;
 
     const POLLED: Feedback = Feedback::Polled(Duration::from_millis(5));
     const HELD: Feedback =
@@ -70,10 +72,7 @@ mod tests {
             assert_eq!(controller.name().parse(), Ok(controller));
         }
         let error = "tied".parse::<RateControllerName>().unwrap_err();
-        assert!(
-            error.contains("\"tied\"") && error.contains("tide, tide-restless, bbr"),
-            "{error}"
-        );
+        assert!(error.contains("\"tied\"") && error.contains("tide, bbr"), "{error}");
     }
 
     #[test]
@@ -293,17 +292,44 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_swings_is_used_better_by_the_restless_law() {
-        let carried = |controller| {
-            let mut trial = Trial::fixed(controller, 8.0, 50);
-            let rate = |turn: u64| Rate::from_bits(if turn.is_multiple_of(2) { 8e6 } else { 2e6 });
-            trial.rates =
-                (0..150).map(|turn| (Time::from_millis(turn * 200), rate(turn))).collect();
-            trial.length = Duration::from_secs(30);
-            trial.run().delivered.iter().map(|(_, bytes)| *bytes).sum::<u64>() as f64
-        };
-        let [tide, restless] =
-            [RateControllerName::Tide, RateControllerName::TideRestless].map(carried);
-        assert!(restless > tide * 1.2, "{restless} {tide}");
+    fn two_share_a_link() {
+        // From ten seconds after the second came on; on fast links an alarm of theirs waits for both queues.
+        for (megabits, delay) in [(2.0, 50), (8.0, 50), (40.0, 20), (100.0, 10)] {
+            let mut trial = Trial::fixed(RateControllerName::Tide, megabits, delay);
+            (trial.feedback, trial.second) = (POLLED, Some(Time::from_millis(10_000)));
+            trial.length = Duration::from_secs(60);
+            let outcome = trial.run();
+            let shares = [0, 1].map(|of| outcome.share_of(of, megabits, 20.0, 60.0));
+            let p99 = outcome.quantile(0.99, 20.0, 60.0) - delay as f64;
+            let case = format!("{megabits} Mbit/s {delay} ms: {shares:?}, {p99:.0} ms");
+            assert!(shares.iter().all(|share| *share >= 0.33) && p99 <= 100.0, "{case}");
+        }
+    }
+
+    #[test]
+    fn after_a_silence_the_first_urgent_record_goes_at_once() {
+        for millis in [300, 1000, 5000, 20_000, 60_000] {
+            for controller in RateControllerName::ALL {
+                let cap = Some(Rate::from_bits(1e6));
+                let options = UplinkOptions { controller, cap, ..UplinkOptions::default() };
+                let mut uplink = Uplink::new(&options, build(&options), 1);
+                let piece = Size(1400);
+                let go = |uplink: &mut Uplink, now| {
+                    uplink.picked_for(now, 0, piece);
+                    uplink.handed(0, piece, piece);
+                };
+                let mut delivered = Size::ZERO;
+                for turn in 0..50 {
+                    go(&mut uplink, Time::from_millis(turn * 100));
+                    delivered += piece;
+                    let rtt = Some(Duration::from_millis(50));
+                    let sample = PathSample { rtt, delivered, ..PathSample::default() };
+                    uplink.sample(Time::from_millis(turn * 100 + 50), 0, &sample);
+                }
+                let now = Time::from_millis(5000 + millis);
+                uplink.tick(now);
+                assert!(uplink.is_free(now, piece, Some(0)), "{} {millis} ms", controller.name());
+            }
+        }
     }
 }

@@ -6,6 +6,8 @@ use tidegate_types::units::Time;
 
 /// Weight of the newest round trip.
 const WEIGHT: f64 = 1.0 / 8.0;
+/// What a loss leaves of the mean.
+const AFTER_LOSS: f64 = 0.5;
 /// Relative change a round trip above which a path is restless. At 0.15 recorded radio links lose a part of what they gain;
 /// at 0.1 acknowledgements in batches of 5 to 20 ms cross it at times.
 const RESTLESS: f64 = 0.1;
@@ -18,12 +20,14 @@ pub(super) struct Swing {
     last: Option<(Time, f64)>,
     /// Rates before then do not count.
     void_until: Time,
+    is_void: bool,
 }
 
 impl Swing {
     /// Takes the rate of the round trip that ends now; looks once a round trip.
     pub(super) fn push(&mut self, now: Time, round: Duration, rate: f64) {
-        if now < self.void_until {
+        self.is_void = now < self.void_until;
+        if self.is_void {
             self.last = None;
             return;
         }
@@ -44,12 +48,13 @@ impl Swing {
 
     /// Bytes were lost: what comes in order until they are there again stalls and lumps, which says nothing of the path.
     pub(super) fn lost(&mut self, until: Time) {
-        self.void_until = until;
+        self.mean *= AFTER_LOSS;
+        (self.void_until, self.is_void) = (until, true);
     }
 
     /// Whether the path changes so much that a drain or a slow pace costs more than it saves.
     pub(super) fn is_restless(&self) -> bool {
-        self.mean > RESTLESS
+        self.mean > RESTLESS && !self.is_void
     }
 }
 

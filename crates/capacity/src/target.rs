@@ -9,7 +9,7 @@ use super::window_filter::{Extreme, WindowFilter};
 
 /// The target queue is this part of the round trip, within bounds in seconds. A fixed one would overflow
 /// the queues of fast short links.
-const BY_PATH: (f64, f64, f64) = (0.25, 0.003, 0.020);
+const BY_PATH: (f64, f64, f64) = (0.15, 0.003, 0.020);
 /// The upper bound where nothing that was sent lately has a bound on latency below the first number, on a restless path: nobody
 /// waits, and such a path carries more.
 const RELAXED: (f64, f64) = (0.5, 0.035);
@@ -25,7 +25,7 @@ const PIECE_PERIOD: Duration = Duration::from_millis(500);
 /// How long a queue stands below the scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueBelow {
-    /// A part of the round trip, within bounds; `tide-restless` has more where the path swings and nobody waits.
+    /// A part of the round trip, within bounds; more where the path swings and nobody waits.
     #[default]
     Auto,
     /// So long, and jitter.
@@ -77,8 +77,9 @@ impl Target {
         let by_path = match self.queue {
             QueueBelow::Auto => {
                 let is_wide = self.bound.is_some_and(|bound| bound >= RELAXED.0);
+                let vain = if is_restless { self.vain.0 } else { 0.0 };
                 let most = if is_wide && is_restless { RELAXED.1 } else { BY_PATH.2 };
-                (path * BY_PATH.0).clamp(BY_PATH.1, most) + self.vain.0
+                (path * BY_PATH.0).clamp(BY_PATH.1, most) + vain
             }
             QueueBelow::Fixed(span) => span.as_secs_f64(),
         };
@@ -92,15 +93,15 @@ impl Target {
 mod tests {
     use super::*;
 
-    /// On a path of 200 ms, so fast that pieces take no time.
+    /// On a path of 300 ms, so fast that pieces take no time.
     fn of(target: &Target, is_restless: bool) -> f64 {
-        target.get(0.2, 1e9, is_restless)
+        target.get(0.3, 1e9, is_restless)
     }
 
     #[test]
     fn it_is_long_only_where_nobody_waits_and_the_path_is_restless() {
         let mut target = Target::new(QueueBelow::Auto);
-        assert_eq!([of(&target, true), target.get(0.04, 1e9, true)], [0.020, 0.010]);
+        assert_eq!([of(&target, true), target.get(0.04, 1e9, true)], [0.020, 0.006]);
         target.bound = Some(1.0);
         assert_eq!([of(&target, true), of(&target, false)], [0.035, 0.020]);
         target.bound = Some(0.05);

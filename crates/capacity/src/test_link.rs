@@ -21,7 +21,7 @@ pub(super) enum Feedback {
     Polled(Duration),
 }
 
-/// A link, a load (bulk without end, an alarm each 20 ms) and a rate controller.
+/// A link, a load (bulk without end, an alarm each 20 ms) and a rate controller, or two of the same law.
 pub(super) struct Trial {
     pub(super) controller: RateControllerName,
     /// (from when, propagation delay one way), in order.
@@ -35,14 +35,17 @@ pub(super) struct Trial {
     pub(super) length: Duration,
     /// Whether the bulk is a backlog.
     pub(super) is_backlog: bool,
+    /// When a second sender begins.
+    pub(super) second: Option<Time>,
 }
 
 /// What came out.
+#[derive(Default)]
 pub(super) struct Outcome {
     /// (when sent, how long it took) of each alarm.
     pub(super) alarms: Vec<(Time, Duration)>,
-    /// (when, bytes) of everything delivered.
-    pub(super) delivered: Vec<(Time, u64)>,
+    /// (when, bytes) of everything delivered, of each sender.
+    pub(super) delivered: [Vec<(Time, u64)>; 2],
     pub(super) rate: Rate,
     pub(super) min_rtt: Duration,
 }
@@ -52,6 +55,7 @@ const ALARM: u64 = 200;
 const STEP: Duration = Duration::from_micros(100);
 
 struct Packet {
+    of: usize,
     sent: Time,
     bytes: u64,
     /// When the receiver has it.
@@ -69,6 +73,7 @@ impl Trial {
             cap: None,
             length: Duration::from_secs(20),
             is_backlog: false,
+            second: None,
         }
     }
 
@@ -108,77 +113,102 @@ impl Trial {
     }
 
     pub(super) fn run(&self) -> Outcome {
-        let name = Arc::from("trial");
-        let options = UplinkOptions {
-            name,
-            controller: self.controller,
-            cap: self.cap,
-            ..UplinkOptions::default()
-        };
-        let mut uplink = Uplink::new(&options, super::build(&options), 1);
-        let mut outcome = Outcome {
-            alarms: Vec::new(),
-            delivered: Vec::new(),
-            rate: Rate::ZERO,
-            min_rtt: Duration::ZERO,
-        };
+        let mut outcome = Outcome::default();
+        let begins = std::iter::once(Time::ZERO).chain(self.second);
+        let mut senders: Vec<Sender> = begins.map(|from| Sender::new(self, from)).collect();
         let mut below: VecDeque<Packet> = VecDeque::new();
-        let (mut now, mut wire_free, mut delivered, mut handed) = (Time::ZERO, Time::ZERO, 0, 0);
-        let mut alarms: VecDeque<Time> = VecDeque::new();
-        let mut next_alarm = Time::ZERO;
+        let (mut now, mut wire_free) = (Time::ZERO, Time::ZERO);
         while now.since(Time::ZERO) < self.length {
             now += STEP;
-            while below.front().is_some_and(|packet| self.heard(packet.arrives) <= now) {
-                let mut newest = below.pop_front().expect("there is a front");
-                delivered += newest.bytes;
-                // What is heard at one moment comes as one sample, as from TCP_INFO.
-                while below.front().is_some_and(|packet| self.heard(packet.arrives) <= now) {
-                    newest = below.pop_front().expect("there is a front");
-                    delivered += newest.bytes;
-                }
-                let in_flight = Size(handed - delivered);
-                let rtt = Some(now.since(newest.sent));
-                let delivered = Size(delivered);
-                let sample = PathSample { rtt, delivered, in_flight, ..PathSample::default() };
-                uplink.sample(now, 0, &sample);
+            let mut newest = [None; 2];
+            // What is heard at one moment comes as one sample, as from TCP_INFO.
+            while let Some(packet) = below.pop_front_if(|packet| self.heard(packet.arrives) <= now)
+            {
+                senders[packet.of].delivered += packet.bytes;
+                newest[packet.of] = Some(packet.sent);
             }
-            uplink.tick(now);
-            if next_alarm <= now {
-                alarms.push_back(next_alarm);
-                next_alarm += Duration::from_millis(20);
-            }
-            loop {
-                let is_alarm = !alarms.is_empty();
-                let bytes = if is_alarm { ALARM } else { uplink.cut().0.min(20_000) };
-                if !uplink.is_free(now, Size(bytes), is_alarm.then_some(0)) {
-                    break;
+            for (of, sender) in senders.iter_mut().enumerate() {
+                if let Some(sent) = newest[of] {
+                    sender.hear(now, sent);
                 }
-                uplink.picked_for(now, 0, Size(bytes));
-                let is_backlog = self.is_backlog && !is_alarm;
-                let bound = Duration::from_millis(if is_alarm { 50 } else { 1000 });
-                let of = PickedOf { is_backlog, bound: Some(bound) };
-                uplink.picked_of(now, of, Size(bytes));
-                uplink.handed(0, Size(bytes), Size(bytes));
-                handed += bytes;
-                let mut left = bytes;
-                while left > 0 {
-                    let bytes = left.min(PACKET);
-                    left -= bytes;
-                    let starts = self.begins(wire_free.max(now));
-                    wire_free = starts + Self::at(&self.rates, starts).time_for(Size(bytes));
-                    let arrives = wire_free + Self::at(&self.delays, wire_free);
-                    let arrives = below.back().map_or(arrives, |last| arrives.max(last.arrives));
-                    outcome.delivered.push((arrives, bytes));
-                    below.push_back(Packet { sent: now, bytes, arrives });
-                }
-                if let Some(at) = alarms.pop_front() {
-                    outcome.alarms.push((at, below.back().expect("just pushed").arrives.since(at)));
+                sender.uplink.tick(now);
+                while let Some((bytes, alarm)) = sender.next(now, self.is_backlog) {
+                    let mut left = bytes;
+                    while left > 0 {
+                        let bytes = left.min(PACKET);
+                        left -= bytes;
+                        let starts = self.begins(wire_free.max(now));
+                        wire_free = starts + Self::at(&self.rates, starts).time_for(Size(bytes));
+                        let arrives = wire_free + Self::at(&self.delays, wire_free);
+                        let last = below.back().map_or(arrives, |last| last.arrives);
+                        let arrives = arrives.max(last);
+                        outcome.delivered[of].push((arrives, bytes));
+                        below.push_back(Packet { of, sent: now, bytes, arrives });
+                    }
+                    if let Some(at) = alarm {
+                        let arrived = below.back().expect("just pushed").arrives;
+                        outcome.alarms.push((at, arrived.since(at)));
+                    }
                 }
             }
         }
-        outcome.rate = uplink.capacity();
-        outcome.min_rtt = uplink.min_rtt().unwrap_or_default();
+        outcome.rate = senders[0].uplink.capacity();
+        outcome.min_rtt = senders[0].uplink.min_rtt().unwrap_or_default();
         outcome
+    }
+}
+
+/// One sender: bulk without end, and an alarm each 20 ms.
+struct Sender {
+    uplink: Uplink,
+    alarms: VecDeque<Time>,
+    next_alarm: Time,
+    from: Time,
+    handed: u64,
+    delivered: u64,
+}
+
+impl Sender {
+    fn new(trial: &Trial, from: Time) -> Sender {
+        let options = UplinkOptions {
+            name: Arc::from("trial"),
+            controller: trial.controller,
+            cap: trial.cap,
+            ..UplinkOptions::default()
+        };
+        let uplink = Uplink::new(&options, super::build(&options), 1);
+        let alarms = VecDeque::new();
+        Sender { uplink, alarms, next_alarm: from, from, handed: 0, delivered: 0 }
+    }
+
+    fn hear(&mut self, now: Time, sent: Time) {
+        let in_flight = Size(self.handed - self.delivered);
+        let (rtt, delivered) = (Some(now.since(sent)), Size(self.delivered));
+        let sample = PathSample { rtt, delivered, in_flight, ..PathSample::default() };
+        self.uplink.sample(now, 0, &sample);
+    }
+
+    /// Bytes that go now, and when they were due if they are an alarm.
+    fn next(&mut self, now: Time, is_backlog: bool) -> Option<(u64, Option<Time>)> {
+        if now < self.from {
+            return None;
+        }
+        while self.next_alarm <= now {
+            self.alarms.push_back(self.next_alarm);
+            self.next_alarm += Duration::from_millis(20);
+        }
+        let is_alarm = !self.alarms.is_empty();
+        let bytes = if is_alarm { ALARM } else { self.uplink.cut().0.min(20_000) };
+        if !self.uplink.is_free(now, Size(bytes), is_alarm.then_some(0)) {
+            return None;
+        }
+        self.uplink.picked_for(now, 0, Size(bytes));
+        let bound = Duration::from_millis(if is_alarm { 50 } else { 1000 });
+        let of = PickedOf { is_backlog: is_backlog && !is_alarm, bound: Some(bound) };
+        self.uplink.picked_of(now, of, Size(bytes));
+        self.uplink.handed(0, Size(bytes), Size(bytes));
+        self.handed += bytes;
+        Some((bytes, self.alarms.pop_front()))
     }
 }
 
@@ -198,9 +228,14 @@ impl Outcome {
 
     /// What arrived in [from, to) as a share of `megabits`.
     pub(super) fn share(&self, megabits: f64, from: f64, to: f64) -> f64 {
+        self.share_of(0, megabits, from, to)
+    }
+
+    /// The same of one of two senders.
+    pub(super) fn share_of(&self, of: usize, megabits: f64, from: f64, to: f64) -> f64 {
         let inside = |at: Time| (from..to).contains(&at.as_secs_f64());
-        let bytes: u64 =
-            self.delivered.iter().filter(|(at, _)| inside(*at)).map(|(_, bytes)| bytes).sum();
+        let all = self.delivered[of].iter().filter(|(at, _)| inside(*at));
+        let bytes: u64 = all.map(|(_, bytes)| bytes).sum();
         bytes as f64 * 8.0 / (to - from) / (megabits * 1e6)
     }
 }

@@ -15,6 +15,10 @@
 //!
 //! Now and then the window leaves no room for a queue, to see a shorter path. While most of what is sent is a
 //! backlog it stays so for seconds: nobody waits for those records, and live ones meet no queue.
+//!
+//! A path whose rate swings while a queue stands is restless: each fade would start a drain, so it is drained and paced less.
+
+mod modes;
 
 use std::time::Duration;
 
@@ -22,7 +26,9 @@ use tidegate_types::limits::CUT_MIN;
 use tidegate_types::units::{Rate, Size, Time};
 
 use super::delivery_rate::DeliveryRate;
+use super::losses::{Heard, Losses};
 use super::max_rate::MaxRate;
+use super::rival::{Rival, Rivalry, Seen};
 use super::round_trip::RoundTrips;
 use super::route_change::RouteChange;
 use super::standing_queue::Standing;
@@ -50,18 +56,17 @@ const CALM_ROUNDS: u32 = 4;
 const BOOST: (f64, f64) = (1.25, 1.5);
 /// A queue below this part of the target, jitter apart, is none.
 const NO_QUEUE: f64 = 0.1;
-/// Time between two looks for a shorter path.
-const LOOK_PERIOD: Duration = Duration::from_secs(5);
+/// The window's growth a round trip from nothing to the first queue: at most twofold, and no more than fills so many seconds of
+/// queue before the first word of it; and the pace for it.
+const START: (f64, f64, f64) = (2.0, 0.08, 2.5);
+/// Round trips of which the rate is compared with that of those before.
+const SWING_ROUNDS: u32 = 3;
+/// Round trips for which a queue stands before it is a rival's, where one is likely.
+const RIVAL_ROUNDS: u32 = 2;
+/// For so long a path that became longer may turn out to be a rival's queue.
+const LONGER_PERIOD: Duration = Duration::from_secs(30);
 /// Part of the path's content in flight during a look.
 const LOOK_GAIN: f64 = 0.95;
-/// A look that shortens the path by more than this part is worth another.
-const LOOK_AGAIN: f64 = 0.98;
-/// For how long a look lasts while a backlog is sent; less than `UNPROVEN_PERIOD`.
-const PATIENT_PERIOD: Duration = Duration::from_secs(8);
-/// Round trips between two such looks: a queue stands and proves the rate.
-const PATIENT_ROUNDS: u32 = 4;
-/// A queue above this part of the target, left over when ours is gone, is not ours.
-const LEFT_OVER: f64 = 0.5;
 /// Part of the path's content in flight while it is drained.
 const DRAIN_GAIN: f64 = 0.5;
 /// Time without proof of the rate after which it is halved.
@@ -87,12 +92,6 @@ enum Mode {
 
 /// How one is made.
 pub(crate) const ENTRY: Build = |known| Box::new(Tide::new(known.remembered, known.queue));
-/// The same of one that drains and paces a restless path less.
-pub(crate) const RESTLESS: Build = |known| {
-    let tide = Tide::new(known.remembered, known.queue);
-    Box::new(Tide { minds_swing: true, ..tide })
-};
-
 /// The rate controller's state. Rates are bytes/s, round trips seconds.
 #[derive(Debug)]
 pub(super) struct Tide {
@@ -108,8 +107,12 @@ pub(super) struct Tide {
     /// Round trips without a queue.
     calm: u32,
     swing: Swing,
-    /// Whether a path that swings is treated as restless.
-    minds_swing: bool,
+    losses: Losses,
+    rival: Rival,
+    /// When the path became longer, and how long it was before.
+    longer: Option<(Time, f64)>,
+    /// No queue was seen yet.
+    is_starting: bool,
     mode: Mode,
     looked_at: Time,
     /// Whether most of what is sent is a backlog.
@@ -132,16 +135,15 @@ impl Tide {
             boosted_at: Time::ZERO,
             calm: 0,
             swing: Swing::default(),
-            minds_swing: false,
+            losses: Losses::new(),
+            rival: Rival::default(),
+            longer: None,
+            is_starting: true,
             mode: Mode::Steady,
             looked_at: Time::ZERO,
             is_patient: false,
             proven_at: Time::ZERO,
         }
-    }
-
-    fn is_restless(&self) -> bool {
-        self.minds_swing && self.swing.is_restless()
     }
 
     fn path(&self) -> f64 {
@@ -159,8 +161,13 @@ impl Tide {
 
     /// The time that the target queue takes, in seconds.
     fn target(&self) -> f64 {
-        let target = self.target.get(self.path(), self.rate.get(), self.is_restless());
+        let target = self.target.get(self.path(), self.rate.get(), self.swing.is_restless());
         target + JITTER_GAIN * self.trips.jitter()
+    }
+
+    /// The same on a path of so many seconds, at the rate that the link had for us alone: a rate that falls must not make it long.
+    fn whole_target(&self, path: f64) -> f64 {
+        self.target.get(path, self.rival.capacity(), self.swing.is_restless())
     }
 
     /// Whether no queue shows.
@@ -172,7 +179,7 @@ impl Tide {
     /// Grows the window while no queue shows.
     fn probe(&mut self, now: Time) {
         if !self.is_dry() {
-            (self.boost, self.calm) = (1.0, 0);
+            (self.boost, self.calm, self.is_starting) = (1.0, 0, false);
         } else if self.mode == Mode::Steady && self.boosted_at + self.rounds(1) <= now {
             self.boosted_at = now;
             self.boost = (self.boost * BOOST.0).min(BOOST.1);
@@ -186,93 +193,50 @@ impl Tide {
         self.boosted_at = now + self.rounds(1) / 2;
     }
 
-    fn change_mode(&mut self, now: Time, ack: &Ack, is_too_long: bool) {
-        match self.mode {
-            Mode::Steady | Mode::Look(..) if is_too_long => self.drain(ack),
-            Mode::Steady if self.looked_at + self.look_period() <= now && !ack.app_limited => {
-                self.looked_at = now;
-                self.mode = Mode::Look(now, self.path());
-            }
-            Mode::Look(since, before)
-                if since + self.rounds(2) <= now && !self.looks_on(now, since) =>
-            {
-                self.looked(now, ack, before);
-            }
-            Mode::Drain(end) if ack.in_flight <= self.window() || ack.delivered >= end => {
-                self.mode = Mode::Verify(now, Size(2 * self.window().0));
-            }
-            // Urgent bytes filled the path meanwhile: what stands is ours.
-            Mode::Verify(since, full) if ack.sent_at >= since && ack.ahead() > full => {
-                self.settled(now);
-            }
-            Mode::Verify(since, _) if ack.sent_at >= since => {
-                self.verified(now, RouteChange::new(now, since, ack.rtt));
-            }
-            Mode::Doubt(doubt) if ack.sent_at >= doubt.since => {
-                self.verified(now, doubt.with(ack.rtt));
-            }
-            _ => {}
+    /// What lost bytes say. Where a long queue overflowed, what seemed a longer path was a rival's queue.
+    fn heed_losses(&mut self, now: Time, ack: &Ack) {
+        if ack.lost > Size::ZERO {
+            self.swing.lost(now + self.rounds(1) * SWING_ROUNDS);
+        }
+        let longer = self.longer.filter(|(at, _)| *at + LONGER_PERIOD > now);
+        let base = longer.map_or(self.path(), |(_, before)| before.min(self.path()));
+        let (path, rate) = (self.path(), self.rate.get());
+        let target = (self.whole_target(base) - (path - base)).max(0.0);
+        let Some(queue) = self.losses.push(now, Heard { ack, path, target, rate }) else { return };
+        self.is_starting = false;
+        self.rival.overflowed(now, queue + path - base);
+        if base < path {
+            self.longer = None;
+            self.trips.restart(base);
+            self.rival.comes(now, rate);
+            self.settled(now);
         }
     }
 
-    /// Time from the end of a look to the next one.
-    fn look_period(&self) -> Duration {
-        // While no queue shows, the rate may be more than we know.
-        let is_known = self.boost <= 1.0;
-        if self.is_patient && is_known { self.rounds(PATIENT_ROUNDS) } else { LOOK_PERIOD }
-    }
-
-    /// Whether a look that began at `since` goes on for the sake of live records.
-    fn looks_on(&self, now: Time, since: Time) -> bool {
-        let is_left_over = self.trips.queue() > LEFT_OVER * self.target();
-        self.is_patient && !is_left_over && now < since + PATIENT_PERIOD
-    }
-
-    /// A look is over: what stands now did not come from us.
-    fn looked(&mut self, now: Time, ack: &Ack, before: f64) {
-        self.mode = Mode::Steady;
-        self.rest(now);
-        if self.trips.queue() > LEFT_OVER * self.target() {
-            self.drain(ack);
-            return;
-        }
-        self.sound_rate = self.rate.get();
-        if self.path() < before * LOOK_AGAIN {
-            self.mode = Mode::Look(now, self.path());
-        }
-    }
-
-    fn drain(&mut self, ack: &Ack) {
-        self.mode = Mode::Drain(ack.delivered + ack.in_flight);
-    }
-
-    /// Bytes crossed the path while nearly none of ours was on it.
-    fn verified(&mut self, now: Time, doubt: RouteChange) {
-        let path = self.path();
-        if doubt.least() - path > LEFT_OVER * self.target() {
-            if !doubt.is_over(now) {
-                self.mode = Mode::Doubt(doubt);
-                return;
+    /// Whether a rival fills the queue, and what is known of it with this acknowledgement.
+    fn is_beside_rival(&mut self, now: Time, ack: &Ack) -> bool {
+        let (path, queue, round) = (self.path(), self.trips.queue(), self.rounds(1));
+        if self.rival.held().is_some() {
+            let span = round * 2 + Duration::from_secs_f64(queue);
+            let (target, rate) = (self.whole_target(path), self.acked.rate_over(span));
+            let seen = Seen { path, queue, target, rate: rate.unwrap_or_default() };
+            match self.rival.acked(now, ack, seen) {
+                Rivalry::Lasts => return true,
+                Rivalry::Over => {}
+                Rivalry::LongerPath => self.trips.restart(path + queue),
             }
-            // The queue is not ours, or the path became longer: either way it takes so long now. If it is
-            // the path, the rate fell for want of a window; if the link was silent, it did fall.
-            let before = self.standing.rate_before().unwrap_or(self.sound_rate);
-            let rate = if doubt.is_agreed(path) { before } else { 0.0 };
-            if self.is_restless() {
-                self.target.drained_in_vain(doubt.least() - path);
+            self.settled(now);
+        } else if !self.standing.is_sure(now, round) {
+            // A rate from lumps would be too large a part.
+            if !self.losses.is_limiting() {
+                self.rival.is_absent(now, self.rate.get());
             }
-            self.trips.restart(doubt.least());
-            self.rate.restart(now, rate.max(self.rate.get()));
+        } else if self.standing.is_sure(now, round * RIVAL_ROUNDS) && self.rival.is_likely(now) {
+            self.settled(now);
+            self.rival.comes(now, self.rate.get());
+            return true;
         }
-        self.settled(now);
-    }
-
-    /// The path is as long as we think.
-    fn settled(&mut self, now: Time) {
-        self.standing.clear();
-        self.mode = Mode::Steady;
-        self.looked_at = now;
-        self.rest(now);
+        false
     }
 }
 
@@ -280,30 +244,34 @@ impl RateController for Tide {
     fn acked(&mut self, now: Time, ack: &Ack) {
         let held = self.time_of(ack.newly.as_f64() - CUT_MIN.as_f64());
         self.trips.push(now, ack.rtt.as_secs_f64(), held);
-        self.acked.push(now, ack.delivered, self.rounds(2));
+        self.acked.push(now, ack.delivered, self.rounds(SWING_ROUNDS + 1));
         let may_only_raise = ack.app_limited || self.mode != Mode::Steady;
         if !may_only_raise {
             self.proven_at = now;
         }
-        self.rate.push(now, ack, may_only_raise);
-        self.target.age(now);
         let round = self.rounds(1);
-        if ack.lost > Size::ZERO {
-            self.swing.lost(now + round * 3);
-        }
+        self.heed_losses(now, ack);
+        self.rate.push(now, ack, may_only_raise);
+        let most = self.losses.most(now, round, self.rate.get());
+        self.rate.limit(most);
+        self.target.age(now);
         if self.mode == Mode::Steady
             && !self.is_dry()
-            && let Some(rate) = self.acked.rate_over(round)
+            && let Some(rate) = self.acked.rate_over(round * SWING_ROUNDS)
         {
-            // With a queue all the time, what came in a round trip is what the path carries, however little was sent before.
-            self.swing.push(now, round, rate);
-            if self.is_restless() {
+            // With a queue all the time, what came is what the path carries, however little was sent before.
+            self.swing.push(now, round * SWING_ROUNDS, rate);
+            if self.swing.is_restless() {
                 self.rate.raise(rate);
             }
         }
         self.probe(now);
-        let queue_and_target = [self.trips.queue(), self.target()];
-        self.standing.push(now, queue_and_target, self.rate.get(), self.is_restless());
+        let target = match self.rival.is_likely(now) {
+            true => self.whole_target(self.path()) + self.trips.jitter(),
+            false => self.target(),
+        };
+        let queue_and_target = [self.trips.queue(), target];
+        self.standing.push(now, queue_and_target, self.rate.get(), self.swing.is_restless());
         let is_too_long = self.standing.is_too_long(now, round);
         // While little of ours is under way, few bytes come because few were sent.
         let may_fall = !matches!(self.mode, Mode::Doubt(_));
@@ -311,9 +279,11 @@ impl RateController for Tide {
             && self.standing.is_sure(now, round)
             && let Some(rate) = self.acked.rate_over(round * 2)
         {
-            self.rate.restart(now, rate);
+            self.rate.restart(now, rate.min(most));
         }
-        self.change_mode(now, ack, is_too_long);
+        if !self.is_beside_rival(now, ack) {
+            self.change_mode(now, ack, is_too_long);
+        }
     }
 
     fn sent(&mut self, now: Time, bytes: Size, _in_flight: Size) {
@@ -343,8 +313,18 @@ impl RateController for Tide {
 
     fn window(&self) -> Size {
         let path = self.path();
+        if let Some(held) = self.rival.held() {
+            let content = held * (path + self.trips.queue());
+            return Size(content.clamp(WINDOW_MIN, WINDOW_MAX) as u64);
+        }
         let content = match self.mode {
-            Mode::Steady => path * self.boost + self.target(),
+            Mode::Steady if self.is_starting => {
+                path * (1.0 + START.1 / path).clamp(BOOST.1, START.0) + self.target()
+            }
+            Mode::Steady => {
+                let content = path * self.boost + self.target();
+                self.losses.room().map_or(content, |room| content.min(path + room))
+            }
             // What the path holds, and a piece on its way to the wire: more would stand below.
             Mode::Look(..) if self.is_patient => path + self.time_of(self.target.piece()),
             Mode::Look(..) => path * LOOK_GAIN,
@@ -366,9 +346,13 @@ impl RateController for Tide {
         }
         // A small window may leave in one round trip, or a low estimate would never be corrected.
         let least = WINDOW_MIN / (self.path() + self.target());
-        let is_held = self.calm < CALM_ROUNDS && !self.is_restless();
-        let gain = if is_held { PACE_GAIN.0 } else { PACE_GAIN.1 };
-        Rate::new(gain * self.rate.get().max(least))
+        let is_held = self.calm < CALM_ROUNDS && !self.swing.is_restless();
+        let gain = match self.losses.room() {
+            None if self.is_starting => START.2,
+            None if !is_held => PACE_GAIN.1,
+            _ => PACE_GAIN.0,
+        };
+        Rate::new(gain * self.rate.get().max(least).max(self.rival.held().unwrap_or(0.0)))
     }
 
     fn min_rtt(&self) -> Option<Duration> {

@@ -64,6 +64,8 @@ pub struct Uplink {
     /// told, and must not take these with it.
     newly: Size,
     lost: Size,
+    /// Of the lost some are gaps between acknowledged ones.
+    has_gaps: bool,
     /// (time, delivered) points, oldest first: to find what was delivered when a byte was sent.
     history: VecDeque<(Time, Size)>,
     /// Acknowledgements up to here were sent while there was nothing more to send.
@@ -101,6 +103,7 @@ impl Uplink {
             delivered: Size::ZERO,
             newly: Size::ZERO,
             lost: Size::ZERO,
+            has_gaps: false,
             history: VecDeque::new(),
             limited_upto: Size::ZERO,
             rtt: None,
@@ -109,6 +112,13 @@ impl Uplink {
             observed: None,
             told: [options.remembered, options.cap].into_iter().flatten().reduce(Rate::min),
         }
+    }
+
+    /// So many more paths; answers with the place of the first of them.
+    pub fn add_paths(&mut self, count: usize) -> usize {
+        let first = self.paths.len();
+        self.paths.resize(first + count, PathBytes::default());
+        first
     }
 
     /// Another rate or law from now on. It goes on with the capacity that it has found, and with what is under way.
@@ -231,6 +241,8 @@ impl Uplink {
         let lost = sample.lost.saturating_sub(bytes.lost);
         bytes.delivered = bytes.delivered.max(sample.delivered);
         bytes.lost = bytes.lost.max(sample.lost);
+        // A timer takes all that a path has under way for lost; gaps between acknowledgements, a part of it.
+        self.has_gaps |= lost > Size::ZERO && lost.0 * 2 <= bytes.below.0;
         bytes.below = sample.in_flight;
         self.delivered += newly;
         self.newly += newly;
@@ -247,6 +259,7 @@ impl Uplink {
             delivered: self.delivered,
             newly: std::mem::take(&mut self.newly),
             in_flight: self.in_flight(),
+            is_timeout: self.lost > Size::ZERO && !std::mem::take(&mut self.has_gaps),
             lost: std::mem::take(&mut self.lost),
             app_limited: delivered_at_send <= self.limited_upto,
         };

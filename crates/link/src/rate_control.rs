@@ -154,6 +154,7 @@ impl PathControl {
             newly: carried,
             in_flight,
             lost: dropped,
+            is_timeout: false,
             app_limited: mark.app_limited,
         };
         self.controller.acked(now, &ack);

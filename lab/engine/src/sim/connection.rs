@@ -14,7 +14,7 @@ use tidegate_types::units::{Size, Time};
 
 use super::feedback::Shape;
 use super::link::{Packet, Reply};
-use super::reno::{PACKET, Reno};
+use super::loss_based::{LossBased, PACKET};
 use super::scenario::{ConnectionSpec, Order};
 
 /// Later packets that must be acknowledged before one is taken for lost.
@@ -51,7 +51,7 @@ pub(super) struct Connection {
     pub(super) epoch: u32,
     pub(super) is_up: bool,
     spec: ConnectionSpec,
-    reno: Option<Reno>,
+    window: Option<LossBased>,
     shape: Shape,
     segments: VecDeque<Segment>,
     base: u64,
@@ -87,13 +87,18 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(flow: usize, spec: ConnectionSpec, reno: Option<Reno>, shape: Shape) -> Self {
+    pub(super) fn new(
+        flow: usize,
+        spec: ConnectionSpec,
+        window: Option<LossBased>,
+        shape: Shape,
+    ) -> Self {
         Connection {
             flow,
             epoch: 0,
             is_up: true,
             spec,
-            reno,
+            window,
             shape,
             segments: VecDeque::new(),
             base: 0,
@@ -121,10 +126,10 @@ impl Connection {
 
     /// It broke: nothing of it is under way any more, and it begins anew.
     pub(super) fn restart(&mut self) {
-        let reno = self.reno.as_ref().map(|_| Reno::new());
+        let window = self.window.as_ref().map(LossBased::anew);
         let shape = std::mem::replace(&mut self.shape, Shape::idle());
         let epoch = self.epoch + 1;
-        *self = Connection { epoch, ..Connection::new(self.flow, self.spec, reno, shape) };
+        *self = Connection { epoch, ..Connection::new(self.flow, self.spec, window, shape) };
     }
 
     /// Takes bytes of a delivery.
@@ -150,7 +155,7 @@ impl Connection {
     pub(super) fn send(&mut self, now: Time) -> Option<Packet> {
         let number = self.again.first().copied().unwrap_or(self.unsent);
         let bytes = self.segments.get((number - self.base) as usize)?.piece.bytes;
-        let window = self.reno.as_ref().map_or(u64::MAX, Reno::window);
+        let window = self.window.as_ref().map_or(u64::MAX, LossBased::window);
         if self.under_way > 0 && self.under_way + bytes > window {
             return None;
         }
@@ -226,7 +231,7 @@ impl Connection {
         let (delivered, mut newest) = (self.delivered, None);
         // A window that was not in use does not grow.
         let is_full =
-            self.reno.as_ref().is_some_and(|reno| self.under_way + 2 * PACKET >= reno.window());
+            self.window.as_ref().is_some_and(|one| self.under_way + 2 * PACKET >= one.window());
         while let Some(&(at, number, sent)) = self.acks.front() {
             if at > now {
                 break;
@@ -248,8 +253,8 @@ impl Connection {
         let newly = self.delivered - delivered;
         if newly > 0 {
             (self.progress_at, self.backoff) = (now, 0);
-            if let Some(reno) = self.reno.as_mut().filter(|_| is_full) {
-                reno.acked(newly);
+            if let Some(window) = self.window.as_mut().filter(|_| is_full) {
+                window.acked(now, self.srtt, newly);
             }
         }
         let again = self.find_lost();
@@ -312,8 +317,8 @@ impl Connection {
         segment.is_again = true;
         self.lost += bytes;
         self.under_way = self.under_way.saturating_sub(bytes);
-        if let Some(reno) = &mut self.reno {
-            reno.lost(sent, self.last_sent);
+        if let Some(window) = &mut self.window {
+            window.lost(sent, self.last_sent);
         }
         self.transmit(number)
     }
@@ -332,8 +337,8 @@ impl Connection {
         }
         self.progress_at = now;
         self.backoff += 1;
-        if let Some(reno) = &mut self.reno {
-            reno.timed_out(self.last_sent);
+        if let Some(window) = &mut self.window {
+            window.timed_out(self.last_sent);
         }
         let sent = (self.unsent - self.base) as usize;
         for (place, segment) in self.segments.iter_mut().enumerate().take(sent) {

@@ -6,16 +6,17 @@
 mod agenda;
 mod build;
 mod connection;
+mod cubic;
 mod feedback;
 pub mod file;
 pub mod ledger;
 mod link;
 pub mod links;
 mod load;
+mod loss_based;
 pub mod parallel;
 pub mod quantity;
 pub mod random;
-mod reno;
 pub mod report;
 pub mod scenario;
 pub mod world;

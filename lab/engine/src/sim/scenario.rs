@@ -89,8 +89,9 @@ pub enum Window {
     /// Nothing: the node alone decides.
     #[default]
     Open,
-    /// A loss-based congestion window (Reno).
+    /// A loss-based congestion window.
     Reno,
+    Cubic,
 }
 
 /// How acknowledgements come back to the sender.
@@ -180,6 +181,7 @@ pub enum FlowKind {
     Constant(Speed),
     /// A loss-based flow without end.
     Reno,
+    Cubic,
 }
 
 #[derive(Clone, Debug, PartialEq)]

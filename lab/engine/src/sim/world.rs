@@ -22,9 +22,9 @@ use super::feedback::Shape;
 use super::ledger::Ledger;
 use super::link::{Packet, Reply};
 use super::load::Load;
+use super::loss_based::LossBased;
 use super::random::Random;
-use super::reno::Reno;
-use super::scenario::{ConnectionSpec, Feedback, Order, Scenario, Window};
+use super::scenario::{ConnectionSpec, Feedback, FlowKind, Order, Scenario, Window};
 use crate::link::Direction;
 use crate::query::{Judged, Sums};
 
@@ -87,15 +87,21 @@ impl<'s> World<'s> {
         let lanes = usize::from(options.lanes(OutputId(0)));
         let spec = &scenario.connection;
         let lane = |flow| {
-            let reno = (spec.window == Window::Reno).then(Reno::new);
+            let window = match spec.window {
+                Window::Open => None,
+                Window::Reno => Some(LossBased::reno()),
+                Window::Cubic => Some(LossBased::cubic()),
+            };
             let shape = Shape::new(spec.feedback, random(100 + flow as u64));
-            Connection::new(flow, *spec, reno, shape)
+            Connection::new(flow, *spec, window, shape)
         };
         // Every competitor has a connection, so that flows and connections have the same numbers.
-        let competitor = |flow| {
+        let competitor = |flow: usize| {
             let shape = Shape::new(Feedback::Each, random(100 + flow as u64));
             let spec = ConnectionSpec { order: Order::Kept, ..*spec };
-            Connection::new(flow, spec, Some(Reno::new()), shape)
+            let is_cubic = scenario.flow[flow - lanes].kind == FlowKind::Cubic;
+            let window = if is_cubic { LossBased::cubic() } else { LossBased::reno() };
+            Connection::new(flow, spec, Some(window), shape)
         };
         let flows = lanes + scenario.flow.len();
         let length = scenario.length.0;

@@ -1,6 +1,7 @@
 //! Experiments of papers in virtual time.
 
 pub mod adapt;
+pub mod beside;
 pub mod fleet;
 pub mod frames;
 pub mod links;

@@ -1,6 +1,5 @@
 //! Tidegate's own links in virtual time: two ends, the ways between them, and who else uses those.
 
-mod cubic;
 pub mod load;
 pub mod neighbour;
 pub mod scene;

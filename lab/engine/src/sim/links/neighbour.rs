@@ -8,7 +8,7 @@ use tidegate_capacity::{self as capacity, Ack, RateController, RateControllerNam
 use tidegate_node::options::UplinkOptions;
 use tidegate_types::units::{Rate, Size, Time};
 
-use super::cubic::Cubic;
+use super::super::cubic::Cubic;
 use super::world::Route;
 
 /// A packet with its headers.
@@ -205,6 +205,7 @@ impl Neighbour {
                     newly: Size(PACKET),
                     in_flight,
                     lost: Size(lost.len() as u64 * PACKET),
+                    is_timeout: false,
                     app_limited: false,
                 },
             ),

@@ -6,7 +6,7 @@ use tidegate_types::units::{Size, Time};
 use super::super::agenda::Event;
 use super::super::connection::Piece;
 use super::super::link::{Packet, REPLY, Reply};
-use super::super::reno::PACKET;
+use super::super::loss_based::PACKET;
 use super::super::scenario::{Change, FlowKind};
 use super::{World, path};
 use crate::link::Outcome;
@@ -119,7 +119,7 @@ impl World<'_> {
         match self.scenario.flow[place].kind {
             FlowKind::Constant(_) if is_on => self.plan(self.now, Event::Constant(place)),
             FlowKind::Constant(_) => {}
-            FlowKind::Reno => self.pump(self.lanes + place),
+            FlowKind::Reno | FlowKind::Cubic => self.pump(self.lanes + place),
         }
     }
 

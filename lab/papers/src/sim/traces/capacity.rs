@@ -83,7 +83,7 @@ fn senders(laws: &[RateControllerName]) -> Vec<Sender> {
     senders.push(Sender::Law(RateControllerName::Bbr));
     senders.extend(laws_under_test);
     if laws.len() > 1 {
-        senders.push(Sender::Native);
+        senders.extend([Sender::Native, Sender::Cubic]);
         senders.extend(QUEUES.map(Sender::Queue));
     }
     senders

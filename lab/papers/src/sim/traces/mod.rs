@@ -61,8 +61,9 @@ pub(super) enum Sender {
     Ahead(u64),
     /// Paced at what the link carries around now.
     Known,
-    /// One FIFO above a kernel's connection.
+    /// One FIFO above a kernel's connection, with Reno or with CUBIC.
     Native,
+    Cubic,
     /// A node with this law.
     Law(RateControllerName),
     /// A node with the default law and a target queue of so many milliseconds.
@@ -151,10 +152,11 @@ impl Trace {
                 return Ok(reference::ahead(self, Duration::from_millis(millis)));
             }
             Sender::Known => return Ok(reference::known(self)),
-            Sender::Native => {
+            Sender::Native | Sender::Cubic => {
                 let mut native =
                     self.scenario(RateControllerName::Unlimited, SchedulerName::Native);
-                native.connection.window = Window::Reno;
+                let is_cubic = sender == Sender::Cubic;
+                native.connection.window = if is_cubic { Window::Cubic } else { Window::Reno };
                 native
             }
             Sender::Law(law) => self.scenario(law, SchedulerName::Tidegate),
@@ -192,6 +194,7 @@ impl Sender {
             Sender::Ahead(millis) => format!("ahead-{millis}"),
             Sender::Known => "known".into(),
             Sender::Native => "native".into(),
+            Sender::Cubic => "cubic".into(),
             Sender::Law(law) => law.name().into(),
             Sender::Queue(millis) => format!("tide-{millis}"),
         }

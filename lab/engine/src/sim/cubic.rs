@@ -69,6 +69,11 @@ impl Cubic {
     /// Nothing was heard for too long.
     pub(super) fn timed_out(&mut self) {
         self.lost();
+        self.restarted();
+    }
+
+    /// One packet may go.
+    pub(super) fn restarted(&mut self) {
         self.window = 1.0;
     }
 }

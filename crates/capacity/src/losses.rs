@@ -1,0 +1,163 @@
+//! What lost bytes say: how long the buffer below is, and that lumps of acknowledgements are no rate.
+
+use std::time::Duration;
+
+use tidegate_types::units::{Size, Time};
+
+use super::Ack;
+use super::window_filter::{Extreme, WindowFilter};
+
+/// Round trips over which the longest queue before a loss is sought.
+const PEAK_ROUNDS: u32 = 2;
+/// A loss after a queue of so many targets is an overflow; else it is the path's.
+const OVERFLOW: f64 = 1.5;
+/// A silence of so many round trips before it is a timeout's, which proves nothing.
+const SILENCE: f64 = 2.0;
+/// Part of a buffer that overflowed which is used afterwards, and for how long.
+const ROOM: (f64, Duration) = (0.7, Duration::from_secs(30));
+/// Round trips after a loss in which the rate grows by no more than this in each. What comes in order waits for what was lost and
+/// is acknowledged in a lump, which on an uplink of two paths looks like a multiple of the rate.
+const LIMITED: (u32, f64) = (2, 1.05);
+
+/// The rate of before a loss, which it exceeds slowly.
+#[derive(Clone, Copy, Debug)]
+struct Limit {
+    until: Time,
+    most: f64,
+    grown_at: Time,
+}
+
+/// Losses of one uplink.
+#[derive(Debug)]
+pub(super) struct Losses {
+    heard_at: Time,
+    /// Queues of late, seconds.
+    peak: WindowFilter,
+    /// When a buffer overflowed, and how long it was, seconds.
+    buffer: Option<(Time, f64)>,
+    limit: Option<Limit>,
+}
+
+/// What one acknowledgement says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heard<'a> {
+    pub(super) ack: &'a Ack,
+    /// The shortest round trip, or that of before a rival came.
+    pub(super) path: f64,
+    /// How long a queue should stand, seconds.
+    pub(super) target: f64,
+    /// The rate before it, bytes/s.
+    pub(super) rate: f64,
+}
+
+impl Losses {
+    pub(super) fn new() -> Self {
+        let peak = WindowFilter::new(Extreme::Max);
+        Losses { heard_at: Time::ZERO, peak, buffer: None, limit: None }
+    }
+
+    /// Takes an acknowledgement; answers with the queue in seconds, if it overflowed.
+    pub(super) fn push(&mut self, now: Time, heard: Heard) -> Option<f64> {
+        let Heard { ack, path, target, rate } = heard;
+        let silence = now.since(self.heard_at).as_secs_f64();
+        self.heard_at = now;
+        let span = |seconds: f64| Duration::from_secs_f64(seconds);
+        if self.buffer.is_some_and(|(at, _)| at + ROOM.1 < now) {
+            self.buffer = None;
+        }
+        if ack.lost == Size::ZERO {
+            let queue = ack.rtt.as_secs_f64() - path;
+            self.peak.push(
+                now.as_nanos(),
+                span(path * f64::from(PEAK_ROUNDS)).as_nanos() as u64,
+                queue,
+            );
+            return None;
+        }
+        if ack.is_timeout {
+            return None;
+        }
+        let until = now + span(path) * LIMITED.0;
+        let limit = self.limit.unwrap_or(Limit { until, most: rate, grown_at: now });
+        self.limit = Some(Limit { until, ..limit });
+        let peak = self.peak.get().filter(|peak| silence < SILENCE * (path + peak))?;
+        (peak > OVERFLOW * target).then(|| {
+            self.buffer = Some((now, peak));
+            peak
+        })
+    }
+
+    /// The most that a rate may be now, which is so many bytes/s.
+    pub(super) fn most(&mut self, now: Time, round: Duration, rate: f64) -> f64 {
+        let Some(limit) = self.limit.as_mut().filter(|limit| limit.until >= now) else {
+            self.limit = None;
+            return f64::MAX;
+        };
+        if limit.grown_at + round <= now {
+            (limit.grown_at, limit.most) = (now, rate.min(limit.most) * LIMITED.1);
+        }
+        limit.most
+    }
+
+    /// Whether bytes were lost a moment ago.
+    pub(super) fn is_limiting(&self) -> bool {
+        self.limit.is_some()
+    }
+
+    /// The queue that may stand in a buffer that overflowed lately, seconds.
+    pub(super) fn room(&self) -> Option<f64> {
+        self.buffer.map(|(_, peak)| peak * ROOM.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ack(rtt: u64, lost: u64) -> Ack {
+        Ack {
+            rtt: Duration::from_millis(rtt),
+            sent_at: Time::ZERO,
+            delivered_at_send: Size::ZERO,
+            reached_at: Time::ZERO,
+            delivered: Size(1),
+            newly: Size(1),
+            in_flight: Size(1),
+            lost: Size(lost),
+            is_timeout: false,
+            app_limited: false,
+        }
+    }
+
+    fn push(losses: &mut Losses, millis: u64, ack: Ack) -> Option<f64> {
+        let heard = Heard { ack: &ack, path: 0.1, target: 0.02, rate: 1000.0 };
+        losses.push(Time::from_millis(millis), heard)
+    }
+
+    #[test]
+    fn a_loss_after_a_long_queue_is_an_overflow_unless_a_timer_found_it() {
+        let mut losses = Losses::new();
+        push(&mut losses, 1000, ack(120, 0));
+        assert_eq!(push(&mut losses, 1010, ack(120, 1)), None, "the path loses packets");
+        push(&mut losses, 1020, ack(150, 0));
+        let timeout = Ack { is_timeout: true, ..ack(150, 1) };
+        assert_eq!((push(&mut losses, 1030, timeout), losses.room()), (None, None));
+        let found = push(&mut losses, 1040, ack(120, 1)).unwrap();
+        assert!((found - 0.05).abs() < 1e-9 && (losses.room().unwrap() - 0.035).abs() < 1e-9);
+        push(&mut losses, 31_050, ack(120, 0));
+        assert_eq!(losses.room(), None, "it is forgotten");
+    }
+
+    #[test]
+    fn after_a_loss_the_rate_grows_slowly_for_two_round_trips() {
+        let mut losses = Losses::new();
+        let round = Duration::from_millis(100);
+        let most =
+            |losses: &mut Losses, millis, rate| losses.most(Time::from_millis(millis), round, rate);
+        assert!(most(&mut losses, 0, 1000.0) > 1e9);
+        push(&mut losses, 1000, ack(100, 1));
+        assert!((most(&mut losses, 1050, 9000.0) - 1000.0).abs() < 1e-9);
+        assert!((most(&mut losses, 1100, 9000.0) - 1050.0).abs() < 1e-9);
+        assert!(most(&mut losses, 1201, 1050.0) > 1e9);
+    }
+}

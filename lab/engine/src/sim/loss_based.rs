@@ -1,0 +1,129 @@
+//! A loss-based congestion window, for connections that a kernel limits and for competitors.
+//! The textbook's Reno (RFC 5681) with SACK-like detection, or CUBIC (RFC 9438).
+
+use std::time::Duration;
+
+use tidegate_types::units::Time;
+
+use super::cubic::Cubic;
+
+/// Payload of a packet.
+pub(super) const PACKET: u64 = 1460;
+
+/// The window.
+#[derive(Debug)]
+pub(super) struct LossBased {
+    law: Law,
+    /// Losses of packets sent before this one are of the same round.
+    recover: u64,
+}
+
+#[derive(Debug)]
+enum Law {
+    /// Window and threshold, bytes.
+    Reno(f64, f64),
+    /// And bytes acknowledged that are no whole packet.
+    Cubic(Cubic, u64),
+}
+
+impl LossBased {
+    pub(super) fn reno() -> Self {
+        LossBased { law: Law::Reno(10.0 * PACKET as f64, f64::MAX), recover: 0 }
+    }
+
+    pub(super) fn cubic() -> Self {
+        LossBased { law: Law::Cubic(Cubic::new(), 0), recover: 0 }
+    }
+
+    /// A fresh one of the same law.
+    pub(super) fn anew(&self) -> Self {
+        if matches!(self.law, Law::Reno(..)) { LossBased::reno() } else { LossBased::cubic() }
+    }
+
+    /// Bytes that may be under way.
+    pub(super) fn window(&self) -> u64 {
+        match &self.law {
+            Law::Reno(window, _) => *window as u64,
+            Law::Cubic(cubic, _) => (cubic.window() * PACKET as f64) as u64,
+        }
+    }
+
+    /// Bytes were acknowledged while the window was in use.
+    pub(super) fn acked(&mut self, now: Time, rtt: Duration, bytes: u64) {
+        match &mut self.law {
+            Law::Reno(window, threshold) => {
+                let bytes = bytes as f64;
+                let is_slow_start = *window < *threshold;
+                *window += if is_slow_start { bytes } else { bytes * PACKET as f64 / *window };
+            }
+            Law::Cubic(cubic, part) => {
+                let whole = *part + bytes;
+                (0..whole / PACKET).for_each(|_| cubic.acked(now, rtt));
+                *part = whole % PACKET;
+            }
+        }
+    }
+
+    /// The transmission of this place in the order of sending was lost; `newest` is the newest place.
+    pub(super) fn lost(&mut self, place: u64, newest: u64) {
+        if place < self.recover {
+            return;
+        }
+        self.recover = newest;
+        match &mut self.law {
+            Law::Reno(window, threshold) => {
+                *threshold = (*window / 2.0).max(2.0 * PACKET as f64);
+                *window = *threshold;
+            }
+            Law::Cubic(cubic, _) => cubic.lost(),
+        }
+    }
+
+    /// Nothing was heard for too long.
+    pub(super) fn timed_out(&mut self, newest: u64) {
+        self.lost(self.recover, newest);
+        match &mut self.law {
+            Law::Reno(window, _) => *window = PACKET as f64,
+            Law::Cubic(cubic, _) => cubic.restarted(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(100);
+
+    #[test]
+    fn it_doubles_then_halves_once_a_round_then_adds_a_packet() {
+        let mut reno = LossBased::reno();
+        let acked = |reno: &mut LossBased| reno.acked(Time::ZERO, RTT, 14_600);
+        acked(&mut reno);
+        assert_eq!(reno.window(), 29_200);
+        reno.lost(3, 20);
+        reno.lost(4, 21);
+        assert_eq!(reno.window(), 14_600);
+        acked(&mut reno);
+        assert_eq!(reno.window(), 14_600 + PACKET);
+        reno.lost(20, 30);
+        assert_eq!(reno.window(), (14_600 + PACKET) / 2);
+        reno.timed_out(40);
+        assert_eq!(reno.window(), PACKET);
+        assert_eq!(reno.anew().window(), 14_600);
+    }
+
+    #[test]
+    fn cubic_counts_whole_packets_and_falls_to_seven_tenths_once_a_round() {
+        let mut cubic = LossBased::cubic();
+        cubic.acked(Time::ZERO, RTT, PACKET / 2);
+        assert_eq!(cubic.window(), 14_600);
+        cubic.acked(Time::ZERO, RTT, PACKET / 2);
+        assert_eq!(cubic.window(), 14_600 + PACKET);
+        cubic.lost(3, 20);
+        cubic.lost(4, 21);
+        assert_eq!(cubic.window(), (PACKET as f64 * 11.0 * 0.7) as u64);
+        cubic.timed_out(30);
+        assert_eq!(cubic.anew().window(), 14_600);
+    }
+}
