@@ -99,6 +99,11 @@ impl Losses {
         limit.most
     }
 
+    /// Whether bytes were lost a moment ago.
+    pub(super) fn is_limiting(&self) -> bool {
+        self.limit.is_some()
+    }
+
     /// The queue that may stand in a buffer that overflowed lately, seconds.
     pub(super) fn room(&self) -> Option<f64> {
         self.buffer.map(|(_, peak)| peak * ROOM.0)

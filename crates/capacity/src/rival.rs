@@ -13,7 +13,7 @@ use super::Ack;
 
 const PACKET: f64 = 1460.0;
 /// Part of the link that is held: at first, and how far it grows fast. Each is below what a link's window needs, jitter counted.
-const PART: (f64, f64) = (0.5, 0.55);
+const PART: (f64, f64) = (0.6, 0.65);
 /// Growth a round trip while what comes is at least this part of what is held; a packet a round trip beyond that part.
 const GROWTH: (f64, f64) = (1.2, 0.7);
 /// What a round trip with a loss leaves.

@@ -58,7 +58,7 @@ const BOOST: (f64, f64) = (1.25, 1.5);
 const NO_QUEUE: f64 = 0.1;
 /// The window's growth a round trip from nothing to the first queue: at most twofold, and no more than fills so many seconds of
 /// queue before the first word of it; and the pace for it.
-const START: (f64, f64, f64) = (2.0, 0.1, 2.5);
+const START: (f64, f64, f64) = (2.0, 0.08, 2.5);
 /// Round trips of which the rate is compared with that of those before.
 const SWING_ROUNDS: u32 = 3;
 /// Round trips for which a queue stands before it is a rival's, where one is likely.
@@ -227,7 +227,10 @@ impl Tide {
             }
             self.settled(now);
         } else if !self.standing.is_sure(now, round) {
-            self.rival.is_absent(now, self.rate.get());
+            // A rate from lumps would be too large a part.
+            if !self.losses.is_limiting() {
+                self.rival.is_absent(now, self.rate.get());
+            }
         } else if self.standing.is_sure(now, round * RIVAL_ROUNDS) && self.rival.is_likely(now) {
             self.settled(now);
             self.rival.comes(now, self.rate.get());

@@ -96,7 +96,7 @@ impl<'s> World<'s> {
             Connection::new(flow, *spec, window, shape)
         };
         // Every competitor has a connection, so that flows and connections have the same numbers.
-        let competitor = |flow| {
+        let competitor = |flow: usize| {
             let shape = Shape::new(Feedback::Each, random(100 + flow as u64));
             let spec = ConnectionSpec { order: Order::Kept, ..*spec };
             let is_cubic = scenario.flow[flow - lanes].kind == FlowKind::Cubic;

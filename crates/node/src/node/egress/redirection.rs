@@ -50,7 +50,7 @@ impl Egress {
         let Some(seat) = base.options.fleet else {
             return base.outbox.report(Event::Unsupported("a grant of a node without a fleet"));
         };
-        if !self.has_output(peer) || peer == seat.output || class >= seat.relayed {
+        if !base.options.has_output(peer) || peer == seat.output || class >= seat.relayed {
             return base.outbox.report(Event::Unsupported("a grant for what does not exist"));
         }
         let grants = &mut self.grants.all;
