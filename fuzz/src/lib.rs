@@ -111,6 +111,7 @@ pub fn operator_memory(data: &[u8]) {
 pub fn frames(data: &[u8]) {
     use tidegate_frames::piece::{FrameAssembly, FramePiece};
     use tidegate_frames::{archive, jpeg};
+    use tidegate_types::units::Time;
     if let Ok(head) = jpeg::JpegHeader::read(data) {
         assert!(head.pixels() <= jpeg::PIXELS_MAX);
         let rung = tidegate_frames::Rung {
@@ -126,7 +127,7 @@ pub fn frames(data: &[u8]) {
     }
     if let Ok(piece) = FramePiece::decode(data.to_vec().into()) {
         assert_eq!(piece.encode(), data);
-        let _ = FrameAssembly::default().push(piece);
+        let _ = FrameAssembly::default().push(Time::ZERO, piece);
     }
     let (found, right) = archive::scan(data);
     assert!(right <= data.len());

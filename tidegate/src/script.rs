@@ -33,6 +33,7 @@ use tidegate_types::units::Time;
 
 use self::allowance::Allowance;
 use self::board::ScriptBoard;
+pub use self::effects::ScriptNotice;
 use self::program::Call;
 pub use self::program::{LoadError, Ran, Script};
 pub use self::seat::{Moment, Seat};

@@ -7,6 +7,7 @@
 //! | file | what |
 //! |---|---|
 //! | `message.rs` | a message, what its subscribers share, and its memory |
+//! | `message_run.rs` | messages that were published at once, and packets that many subscribers share |
 //! | `scopes.rs` | the class of a topic, and whether its records leave the node |
 //! | `subscription.rs` | a topic filter, alone or of a shared subscription |
 //! | `subscriptions.rs`, `children.rs` | the tree of topic levels: who gets a message |
@@ -37,6 +38,7 @@ mod in_flight;
 pub mod journal;
 mod ledger;
 mod message;
+mod message_run;
 mod outbox;
 mod pending;
 mod retained;
@@ -50,6 +52,7 @@ pub use self::delivery::{
 pub use self::in_flight::DeliveryNews;
 pub use self::ledger::{Applied, Kept, LedgerBounds, NotePlace, Pulled, SessionLedger};
 pub use self::message::{Ids, Message, MessageReservation, SubscriberMessage};
+pub use self::message_run::MessageRun;
 pub use self::outbox::Outbox;
 pub use self::pending::PendingRetained;
 pub use self::retained::{Cursor, RetainOutcome, Retained, RetainedItem};

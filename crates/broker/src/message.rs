@@ -43,17 +43,31 @@ pub struct Message {
 /// What is reserved for a message where it waits; deliveries of one publish share it. It is of the memory, and
 /// not of what is delivered.
 #[derive(Clone, Debug, Default)]
-pub struct MessageReservation(Option<Arc<Reservation>>);
+pub struct MessageReservation(Option<Arc<Share>>);
+
+#[derive(Debug)]
+enum Share {
+    All { _held: Reservation },
+    Part { _of: MessageReservation },
+}
 
 impl MessageReservation {
-    /// Reserves what the messages of a run take together: one step for many. It is given back when the last
-    /// delivery of them is gone.
+    /// Reserves what messages take together: one step for many. It is given back when the last delivery of them is
+    /// gone.
     ///
     /// # Errors
     /// There is no room.
-    pub fn of(run: &[Arc<Message>], account: &Account) -> Result<MessageReservation, Refusal> {
-        let bytes = run.iter().map(|message| message.footprint()).sum();
-        Ok(MessageReservation(Some(Arc::new(account.reserve(Kind::Messages, bytes)?))))
+    pub fn of(bytes: usize, account: &Account) -> Result<MessageReservation, Refusal> {
+        let _held = account.reserve(Kind::Messages, bytes)?;
+        Ok(MessageReservation(Some(Arc::new(Share::All { _held }))))
+    }
+
+    /// The same for one subscriber: its deliveries share this, and no counter with those of others, which other threads
+    /// work on.
+    #[must_use]
+    pub fn part(&self) -> MessageReservation {
+        let part = |_: &Arc<Share>| Arc::new(Share::Part { _of: self.clone() });
+        MessageReservation(self.0.as_ref().map(part))
     }
 
     /// Whether anything is reserved.
@@ -76,6 +90,13 @@ impl Message {
     #[inline]
     pub fn is_expired(&self, now: Time) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
+    }
+
+    /// Whether a subscriber is told no more of it than topic and payload, if it gets it with QoS 0.
+    pub(super) fn is_plain(&self) -> bool {
+        let Message { properties, retain, expires, source_unix_ns, meter, .. } = self;
+        let is_timeless = expires.is_none() && source_unix_ns.is_none() && meter.is_none();
+        is_timeless && !retain && properties.iter().next().is_none()
     }
 
     /// Bytes that it takes.

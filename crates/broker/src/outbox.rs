@@ -5,8 +5,6 @@
 //! live. A full outbox drops what is least urgent: the oldest of the last class that is not more urgent than
 //! the new message, or the new one where all that waits is more urgent.
 
-use std::collections::VecDeque;
-
 use tidegate_types::account::{Account, Kind, Reservation};
 use tidegate_types::class::ClassId;
 use tidegate_types::limits::CLASSES_MAX;
@@ -14,9 +12,10 @@ use tidegate_types::units::Time;
 
 use super::delivery::{AckOutcome, Drops, NextMessage, NextSend, OutboxDropReason, OutboxLimits};
 use super::in_flight::FlightWindow;
-use super::message::{MessageReservation, SubscriberMessage};
+use super::message::{Message, MessageReservation, SubscriberMessage};
 use super::pending::PendingRetained;
 use super::retained::{Retained, RetainedItem};
+use queue::{ClassQueue, cost};
 
 /// Bytes that a delivery costs beside its message.
 const OVERHEAD: usize = 64;
@@ -43,9 +42,11 @@ const WINDOW_PART: usize = 2;
 pub struct Outbox {
     bounds: OutboxLimits,
     /// By class.
-    waiting: Vec<VecDeque<SubscriberMessage>>,
+    waiting: Vec<ClassQueue>,
     count: usize,
     bytes: usize,
+    /// Memory of messages that are gone and whose runs are not.
+    spent: usize,
     window: FlightWindow,
     is_connected: bool,
     /// The subscriber found nothing, and wants to be told.
@@ -67,6 +68,7 @@ impl Outbox {
             waiting: Vec::new(),
             count: 0,
             bytes: 0,
+            spent: 0,
             window: FlightWindow::default(),
             is_connected: false,
             is_asleep: false,
@@ -91,7 +93,7 @@ impl Outbox {
         let mut has_room = |delivery: &mut SubscriberMessage| {
             // What is under way of the journal is little: it read no more than that.
             if !delivery.charge.is_set() && delivery.number == 0 {
-                match MessageReservation::of(std::slice::from_ref(&delivery.message), &account) {
+                match MessageReservation::of(delivery.message.footprint(), &account) {
                     Ok(charge) => delivery.charge = charge,
                     Err(_) => return false,
                 }
@@ -100,13 +102,14 @@ impl Outbox {
         };
         let is_held = self.window.deliveries().all(&mut has_room);
         self.retain(OutboxDropReason::Full, |delivery| is_held && has_room(delivery));
+        self.tidy();
     }
 
     /// The subscriber is gone for good: nothing waits, and nothing will.
     pub fn close(&mut self) {
         self.is_connected = false;
         self.bounds = OutboxLimits { count: 0, bytes: 0 };
-        (self.waiting, self.count, self.bytes) = (Vec::new(), 0, 0);
+        (self.waiting, self.count, self.bytes, self.spent) = (Vec::new(), 0, 0, 0);
         (self.window, self.pending) = (FlightWindow::default(), PendingRetained::default());
         self.held.shrink(self.held.bytes());
     }
@@ -137,73 +140,39 @@ impl Outbox {
         self.insert(delivery)
     }
 
-    /// Whether messages that are pushed now, with a footprint of so many bytes, need a reservation of their own.
-    #[inline]
-    pub fn needs_charge(&self, more: usize) -> bool {
-        !self.is_connected || self.footprint() + more > FREE
-    }
-
-    /// Whether there is memory for a delivery, which is reserved then.
-    fn has_memory(&mut self, delivery: &mut SubscriberMessage) -> bool {
-        if !delivery.charge.is_set() && self.needs_charge(delivery.message.footprint()) {
-            let run = std::slice::from_ref(&delivery.message);
-            match MessageReservation::of(run, self.held.account()) {
-                Ok(charge) => delivery.charge = charge,
-                Err(_) => return false,
-            }
-        }
-        let places = (self.count + self.window.len() + 1).saturating_sub(PLACES_FREE);
-        places * PLACE <= self.held.bytes() || self.held.grow(PLACES * PLACE).is_ok()
-    }
-
-    /// Gives back what is reserved for places that are empty again.
-    fn tidy(&mut self) {
-        let places = self.count + self.window.len();
-        if self.held.bytes() > 0 && (places == 0 || 8 * places * PLACE < self.held.bytes()) {
-            self.held.shrink(self.held.bytes() - 2 * places * PLACE);
-            self.waiting.iter_mut().for_each(|queue| queue.shrink_to(2 * places));
-        }
-    }
-
-    /// Memory that its messages take.
-    fn footprint(&self) -> usize {
-        self.held_bytes() + (self.count + self.window.len()) * MESSAGE
-    }
-
-    /// Bytes of what waits and of what is not acknowledged.
-    fn held_bytes(&self) -> usize {
-        self.bytes + self.window.bytes()
-    }
-
     fn insert(&mut self, delivery: SubscriberMessage) -> bool {
-        let class = delivery.message.class.index().min(CLASSES_MAX - 1);
-        if self.waiting.len() <= class {
-            self.waiting.resize_with(class + 1, VecDeque::new);
-        }
+        self.add(delivery);
+        std::mem::take(&mut self.is_asleep)
+    }
+
+    fn add(&mut self, delivery: SubscriberMessage) {
         self.count += 1;
         self.bytes += cost(&delivery);
-        self.waiting[class].push_back(delivery);
-        std::mem::take(&mut self.is_asleep)
+        self.queue(delivery.message.class).push(delivery);
+    }
+
+    fn queue(&mut self, class: ClassId) -> &mut ClassQueue {
+        let class = class.index().min(CLASSES_MAX - 1);
+        if self.waiting.len() <= class {
+            self.waiting.resize_with(class + 1, ClassQueue::default);
+        }
+        &mut self.waiting[class]
     }
 
     /// Drops the oldest message of the last class that is not more urgent than `class`, and not of the journal: of those
     /// the outbox has few.
     fn make_room(&mut self, class: ClassId) -> bool {
-        let is_free = |delivery: &SubscriberMessage| delivery.number == 0;
         let victim = (class.index()..self.waiting.len())
             .rev()
-            .find_map(|class| Some((class, self.waiting[class].iter().position(is_free)?)));
+            .find_map(|class| Some((class, self.waiting[class].first_free()?)));
         let Some((class, place)) = victim else { return false };
-        if let Some(gone) = self.waiting[class].remove(place) {
-            self.count -= 1;
-            self.bytes -= cost(&gone);
-        }
+        self.take(class, place);
         self.drop_one(ClassId(class as u8), OutboxDropReason::Full);
         true
     }
 
-    fn take(&mut self, class: usize) -> Option<SubscriberMessage> {
-        let delivery = self.waiting[class].pop_front()?;
+    fn take(&mut self, class: usize, place: usize) -> Option<SubscriberMessage> {
+        let delivery = self.waiting[class].take(place, &mut self.spent)?;
         self.count -= 1;
         self.bytes -= cost(&delivery);
         Some(delivery)
@@ -216,7 +185,7 @@ impl Outbox {
             return self.window.again();
         }
         while let Some(class) = self.choose(now) {
-            let Some(delivery) = self.take(class) else { break };
+            let Some(delivery) = self.take(class, 0) else { break };
             if delivery.message.is_expired(now) {
                 self.drop_one(delivery.message.class, OutboxDropReason::Expired);
                 self.done(delivery.number);
@@ -242,11 +211,11 @@ impl Outbox {
         let is_over = self.window.bytes() > self.bounds.bytes / WINDOW_PART;
         let has_room = self.window.has_room() && !is_over;
         let heads = self.waiting.iter().enumerate();
-        let ready = heads.filter_map(|(class, queue)| Some((class, queue.front()?)));
-        let ready = ready.filter(|(_, head)| head.qos == 0 || has_room);
+        let ready = heads.filter_map(|(class, queue)| Some((class, queue.head()?)));
+        let ready = ready.filter(|(_, (_, qos))| *qos == 0 || has_room);
         // The late ones come behind, by class.
-        let order = |(class, head): &(usize, &SubscriberMessage)| {
-            let deadline = head.message.deadline;
+        let order = |(class, (head, _)): &(usize, (&Message, u8))| {
+            let deadline = head.deadline;
             if deadline > now { (false, deadline, *class) } else { (true, Time::ZERO, *class) }
         };
         ready.min_by_key(order).map(|(class, _)| class)
@@ -295,21 +264,21 @@ impl Outbox {
         mut is_kept: impl FnMut(&mut SubscriberMessage) -> bool,
     ) {
         for class in 0..self.waiting.len() {
-            let (mut gone, mut bytes) = (0, 0);
-            let done = &mut self.window.news().done;
-            self.waiting[class].retain_mut(|delivery| {
-                let is_kept = is_kept(delivery);
-                if !is_kept {
-                    gone += 1;
-                    bytes += cost(delivery);
-                    done.extend(Some(delivery.number).filter(|number| *number > 0));
-                }
-                is_kept
-            });
-            self.count -= gone;
-            self.bytes -= bytes;
-            if gone > 0 {
-                *self.drops.entry((ClassId(class as u8), why)).or_default() += gone as u64;
+            let mut before = std::mem::take(&mut self.waiting[class]);
+            while let Some(mut delivery) = before.take(0, &mut self.spent) {
+                self.count -= 1;
+                self.bytes -= cost(&delivery);
+                let reason = match is_kept(&mut delivery) {
+                    false => why,
+                    // One of a run has its own place from now on.
+                    true if delivery.number == 0 && !self.has_place() => OutboxDropReason::Full,
+                    true => {
+                        self.add(delivery);
+                        continue;
+                    }
+                };
+                self.drop_one(ClassId(class as u8), reason);
+                self.done(delivery.number);
             }
         }
     }
@@ -380,10 +349,9 @@ impl Outbox {
     }
 }
 
-fn cost(delivery: &SubscriberMessage) -> usize {
-    delivery.message.size() + OVERHEAD
-}
-
 mod journaled;
+mod memory;
+mod queue;
+mod runs;
 #[cfg(test)]
 mod tests;

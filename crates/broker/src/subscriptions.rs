@@ -6,6 +6,7 @@
 //! member of each group (4.8.2), beside what that session gets by its own.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use tidegate_types::ids::SessionId;
@@ -241,11 +242,17 @@ impl Subscriptions {
         true
     }
 
-    /// Ends all subscriptions of a session.
-    pub fn remove(&mut self, session: SessionId) {
-        let of_session = self.by_session.remove(&session).unwrap_or_default();
-        self.count -= of_session.len();
-        of_session.into_keys().for_each(|subscription| self.forget(session, &subscription));
+    /// Ends so many subscriptions of a session, and says which; none where it has none.
+    pub fn remove(&mut self, session: SessionId, most: usize) -> Vec<Subscription> {
+        let Some(of_session) = self.by_session.get_mut(&session) else { return Vec::new() };
+        let first = std::iter::from_fn(|| of_session.pop_first());
+        let gone: Vec<Subscription> = first.map(|(gone, _)| gone).take(most).collect();
+        if of_session.is_empty() {
+            self.by_session.remove(&session);
+        }
+        self.count -= gone.len();
+        gone.iter().for_each(|subscription| self.forget(session, subscription));
+        gone
     }
 
     fn forget(&mut self, session: SessionId, Subscription { group, filter }: &Subscription) {
@@ -262,12 +269,16 @@ impl Subscriptions {
         self.by_session.get(&session)?.get(subscription).copied()
     }
 
-    /// The subscriptions of a session.
+    /// The subscriptions of a session in their order, those behind `last`.
     pub fn of(
         &self,
         session: SessionId,
-    ) -> impl Iterator<Item = (&Subscription, &SubscribeOptions)> {
-        self.by_session.get(&session).into_iter().flatten()
+        last: Option<&Subscription>,
+    ) -> impl Iterator<Item = &Subscription> {
+        let behind = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let of_session = self.by_session.get(&session);
+        let part = of_session.map(|all| all.range((behind, Bound::Unbounded)));
+        part.into_iter().flatten().map(|(subscription, _)| subscription)
     }
 
     /// How many a session has.

@@ -1,4 +1,4 @@
-//! Frames in a file, one behind the other, as a camera's node keeps them for replay.
+//! Frames in a file, one behind the other, as a camera's node keeps them for replay; and what became of each.
 //! Source: own.
 //! Inputs: frames; the bytes of a file. Outputs: bytes; where each whole frame is. O(bytes).
 //! Deviations: not the records' log: a frame has no fate to keep it for, and goes when newer ones need the room.
@@ -10,6 +10,12 @@ use super::piece::FRAME_MAX;
 
 /// What each file begins with: the format's name and version.
 pub const MAGIC: [u8; 8] = *b"TGFRAME1";
+/// The same of a file whose entries are sealed: a salt follows.
+pub const MAGIC_SEALED: [u8; 8] = *b"TGSEALD1";
+/// Bytes of the salt.
+pub const SALT: usize = 12;
+/// Bytes that sealing adds to an entry.
+pub const TAG: usize = 16;
 /// Bytes before a frame: its length, its number, and the checksum of both and the frame.
 pub const HEAD: usize = 4 + 8 + 4;
 
@@ -34,14 +40,21 @@ pub fn head(number: u64, frame: &[u8]) -> [u8; HEAD] {
     head
 }
 
+/// The bytes before the first entry of a file, and the salt of one that is sealed; `None`: it is no such file.
+pub fn begin(file: &[u8]) -> Option<(usize, Option<[u8; SALT]>)> {
+    let (magic, rest) = file.split_first_chunk::<8>()?;
+    match *magic {
+        MAGIC => Some((MAGIC.len(), None)),
+        MAGIC_SEALED => Some((MAGIC_SEALED.len() + SALT, Some(*rest.first_chunk::<SALT>()?))),
+        _ => None,
+    }
+}
+
 /// Every whole frame of a file, and how many of its bytes are right. What comes behind a damaged frame is
 /// not looked for: files are short.
 pub fn scan(file: &[u8]) -> (Vec<ArchivedFrame>, usize) {
     let mut found = Vec::new();
-    if !file.starts_with(&MAGIC) {
-        return (found, 0);
-    }
-    let mut at = MAGIC.len();
+    let Some((mut at, _)) = begin(file) else { return (found, 0) };
     while let Some(whole) = read(&file[at..]) {
         let (number, frame) = whole;
         let length = frame.len() as u32;
@@ -56,7 +69,7 @@ fn read(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     let (number, _) = rest.split_first_chunk::<8>()?;
     let (length, number) = (u32::from_be_bytes(*length) as usize, u64::from_be_bytes(*number));
-    if length > FRAME_MAX {
+    if length > FRAME_MAX + TAG {
         return None;
     }
     let frame = bytes.get(HEAD..HEAD + length)?;
@@ -91,6 +104,16 @@ mod tests {
             assert!(right <= cut && found.len() < 3, "{cut}");
             assert_eq!(found[..], all[..found.len()]);
         }
+    }
+
+    #[test]
+    fn a_sealed_file_begins_with_its_salt() {
+        let mut sealed = b"TGSEALD1abcdefghijkl".to_vec();
+        sealed.extend(head(7, b"x"));
+        sealed.push(b'x');
+        assert_eq!(begin(&sealed), Some((20, Some(*b"abcdefghijkl"))));
+        assert_eq!(scan(&sealed).0, [ArchivedFrame { number: 7, offset: 36, length: 1 }]);
+        assert_eq!((begin(&sealed[..19]), begin(b"TGFRAME2")), (None, None));
     }
 
     #[test]

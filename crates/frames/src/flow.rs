@@ -21,6 +21,8 @@ use super::{
 
 /// Frames that may be under way at once: a controller that allows more knows nothing of the channel.
 const UNDER_WAY_MAX: usize = 8;
+/// Endings that are kept for who asks: more than can come between two looks.
+const ENDINGS_MAX: usize = 16;
 /// Weight of a new frame in the time that encoding takes.
 const GAIN: f64 = 0.2;
 /// Where every frame would be late by what encoding and the way took, that is forgotten so long after the last one that
@@ -48,6 +50,40 @@ pub struct FlowCounts {
     pub unencoded: u64,
     /// Bytes of frames that left.
     pub bytes: u64,
+}
+
+tidegate_types::named! {
+    /// What became of one frame of a flow.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum FrameResult {
+        /// It arrived within its bound.
+        Delivered = "delivered",
+        /// It arrived after it.
+        Late = "late",
+        /// It was given up on its way.
+        Cancelled = "cancelled",
+        /// A newer one came before it left.
+        Superseded = "superseded",
+        /// It was too old before it left.
+        Stale = "stale",
+        /// What was under way took its time.
+        Backlogged = "backlogged",
+        /// Only less accuracy than asked for would have fitted.
+        Inaccurate = "inaccurate",
+        /// It could not be encoded.
+        Unencoded = "unencoded",
+    }
+}
+
+/// A frame of a flow that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameEnding {
+    /// Its number.
+    pub frame: u64,
+    /// How.
+    pub result: FrameResult,
+    /// How long after it was taken.
+    pub after: Duration,
 }
 
 /// A frame that waits.
@@ -87,6 +123,8 @@ pub struct Flow {
     /// When a frame was named last.
     named_at: Option<Time>,
     counts: FlowCounts,
+    /// Of the newest frames that ended, those that nobody has heard of.
+    endings: VecDeque<FrameEnding>,
 }
 
 impl Flow {
@@ -101,6 +139,7 @@ impl Flow {
             trip: None,
             named_at: None,
             counts: FlowCounts::default(),
+            endings: VecDeque::new(),
         }
     }
 
@@ -123,19 +162,44 @@ impl Flow {
     /// A frame was taken; frames have rising numbers.
     pub fn arrived(&mut self, frame: u64, captured_at: Time) {
         if let Some(old) = self.waiting.replace(Waiting { frame, captured_at, skip: None }) {
-            self.count_waiting(old);
+            let result = match old.skip {
+                None => FrameResult::Superseded,
+                Some(SkipReason::Late) => FrameResult::Stale,
+                Some(SkipReason::Backlogged) => FrameResult::Backlogged,
+                Some(SkipReason::Inaccurate) => FrameResult::Inaccurate,
+            };
+            self.count(captured_at, old, result);
         }
         self.is_due = true;
     }
 
-    fn count_waiting(&mut self, waiting: Waiting) {
+    /// Gives a frame its result.
+    fn count(
+        &mut self,
+        now: Time,
+        Waiting { frame, captured_at, .. }: Waiting,
+        result: FrameResult,
+    ) {
         let counts = &mut self.counts;
-        *match waiting.skip {
-            None => &mut counts.superseded,
-            Some(SkipReason::Late) => &mut counts.stale,
-            Some(SkipReason::Backlogged) => &mut counts.backlogged,
-            Some(SkipReason::Inaccurate) => &mut counts.inaccurate,
+        *match result {
+            FrameResult::Delivered => &mut counts.delivered,
+            FrameResult::Late => &mut counts.late,
+            FrameResult::Cancelled => &mut counts.cancelled,
+            FrameResult::Superseded => &mut counts.superseded,
+            FrameResult::Stale => &mut counts.stale,
+            FrameResult::Backlogged => &mut counts.backlogged,
+            FrameResult::Inaccurate => &mut counts.inaccurate,
+            FrameResult::Unencoded => &mut counts.unencoded,
         } += 1;
+        if self.endings.len() >= ENDINGS_MAX {
+            self.endings.pop_front();
+        }
+        self.endings.push_back(FrameEnding { frame, result, after: now.since(captured_at) });
+    }
+
+    /// The next frame that ended, once: of those that nobody asked for the newest ones.
+    pub fn poll_ended(&mut self) -> Option<FrameEnding> {
+        self.endings.pop_front()
     }
 
     /// The frame that leaves now, and the rung to encode it to; `encoded` or `failed` must follow.
@@ -199,8 +263,9 @@ impl Flow {
 
     /// The frame named last cannot be encoded.
     pub fn failed(&mut self) {
-        self.sending.pop_back();
-        self.counts.unencoded += 1;
+        if let Some(sending) = self.sending.pop_back() {
+            self.count(sending.began_at, sending.waiting, FrameResult::Unencoded);
+        }
         self.is_due = true;
     }
 
@@ -228,11 +293,12 @@ impl Flow {
     fn end(&mut self, now: Time, sending: &Sending) {
         let latency = now.since(sending.waiting.captured_at);
         let is_in_time = sending.is_whole && latency <= self.target().latency;
-        match (sending.is_whole, is_in_time) {
-            (false, _) => self.counts.cancelled += 1,
-            (true, true) => self.counts.delivered += 1,
-            (true, false) => self.counts.late += 1,
-        }
+        let result = match (sending.is_whole, is_in_time) {
+            (false, _) => FrameResult::Cancelled,
+            (true, true) => FrameResult::Delivered,
+            (true, false) => FrameResult::Late,
+        };
+        self.count(now, sending.waiting, result);
         if !sending.is_over {
             self.subscription.ended(now, is_in_time.then_some(latency));
         }

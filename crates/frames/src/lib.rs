@@ -54,7 +54,7 @@ mod transit;
 
 pub use self::controller::{Controller, ControllerInput};
 pub use self::feasibility::Infeasible;
-pub use self::flow::{Flow, FlowCounts};
+pub use self::flow::{Flow, FlowCounts, FrameEnding, FrameResult};
 pub use self::ladder::{Ladder, LadderError, RUNGS_MAX, Rung};
 pub use self::names::ControllerName;
 pub use self::pi::Gains;

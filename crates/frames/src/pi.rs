@@ -12,8 +12,6 @@ use tidegate_types::units::{Size, Time};
 use super::channel::ChannelModel;
 use super::{Controller, ControllerInput, Ladder};
 
-/// The latency that is steered to, as a part of the bound: what is left are the next frame's surprises.
-const AIM: f64 = 0.8;
 /// Bounds of one error in bounds of latency: a frame that took a minute says no more than one of four.
 const ERROR: (f64, f64) = (-3.0, 1.0);
 
@@ -25,11 +23,13 @@ pub struct Gains {
     pub gain_p: f64,
     /// K2.
     pub gain_i: f64,
+    /// The latency that is steered to, as a part of the bound: what is left are the next frame's surprises.
+    pub aim: f64,
 }
 
 impl Default for Gains {
     fn default() -> Self {
-        Gains { gain_p: 50.0, gain_i: 10.0 }
+        Gains { gain_p: 50.0, gain_i: 10.0, aim: 0.8 }
     }
 }
 
@@ -64,7 +64,7 @@ impl Pi {
 
 impl Controller for Pi {
     fn begin_at(&mut self, site: &ChannelModel, ladder: &Ladder) {
-        let aim = Duration::from_secs_f64(AIM * self.bound_ms / 1e3);
+        let aim = Duration::from_secs_f64(self.gains.aim * self.bound_ms / 1e3);
         self.nominal = site.nominal(aim, ladder);
     }
 
@@ -81,7 +81,7 @@ impl Controller for Pi {
     fn ended(&mut self, _now: Time, latency: Option<Duration>) {
         // A frame that was given up took its bound at least; how much longer nobody knows.
         let took = latency.map_or(2.0 * self.bound_ms, |latency| latency.as_secs_f64() * 1e3);
-        let error = AIM * self.bound_ms - took;
+        let error = self.gains.aim * self.bound_ms - took;
         self.error_ms = error.clamp(ERROR.0 * self.bound_ms, ERROR.1 * self.bound_ms);
         let (least, most) = (self.range.0 - self.nominal, self.range.1 - self.nominal);
         self.integral = (self.integral + self.gains.gain_i * self.error_ms).clamp(least, most);

@@ -6,6 +6,7 @@
 //! Limits: `FRAME_MAX`, `PIECES_MAX`.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use tidegate_types::units::Time;
 
 /// Most bytes of a frame as it travels: a picture of [`super::jpeg::PIXELS_MAX`] pixels at top quality has fewer.
 pub const FRAME_MAX: usize = 32 << 20;
@@ -107,56 +108,75 @@ impl FramePiece {
     }
 }
 
-/// What came of one flow's newest frame.
+/// Frames of a flow that may be in the making at once: where pieces go by several ways, those of one frame come among
+/// those of the next ones.
+const OPEN_MAX: usize = 8;
+
+/// What came of one flow's frames that are not complete.
 #[derive(Debug, Default)]
 pub struct FrameAssembly {
-    frame: u64,
-    parts: Vec<Option<Bytes>>,
-    /// Parts that came, and their bytes.
-    got: (usize, usize),
-    /// Whether the frame is complete, or given up.
-    is_done: bool,
+    /// By rising number.
+    open: Vec<OpenFrame>,
+    /// The newest frame that is complete, or given up: older ones are nothing any more.
+    done: Option<u64>,
     broken: u64,
 }
 
+#[derive(Debug)]
+struct OpenFrame {
+    frame: u64,
+    /// When something of it came first.
+    began_at: Time,
+    parts: Vec<Option<Bytes>>,
+    /// Parts that came, and their bytes.
+    got: (usize, usize),
+}
+
 impl FrameAssembly {
-    /// Takes a piece. Answers the frame if that was the last one of it. What is older than the newest frame
-    /// is nothing any more.
-    pub fn push(&mut self, piece: FramePiece) -> Option<(u64, Bytes)> {
+    /// Takes a piece. Answers its frame if that was the last one of it, and when something of it came first. Older ones
+    /// are nothing any more then; nor are those that together have more bytes than a frame may have, or than `OPEN_MAX`
+    /// are newer.
+    pub fn push(&mut self, now: Time, piece: FramePiece) -> Option<(Time, Bytes)> {
         let FramePiece { frame, index, count, bytes, .. } = piece;
-        let is_first = self.parts.is_empty();
-        if is_first || frame > self.frame {
-            self.broken += u64::from(!is_first && !self.is_done);
-            let parts = vec![None; usize::from(count)];
-            *self =
-                FrameAssembly { frame, parts, got: (0, 0), is_done: false, broken: self.broken };
-        }
-        if frame != self.frame || self.is_done || self.parts.len() != usize::from(count) {
+        if self.done.is_some_and(|done| frame <= done) {
             return None;
         }
-        let slot = &mut self.parts[usize::from(index)];
+        let at = self.open.partition_point(|open| open.frame < frame);
+        if self.open.get(at).is_none_or(|open| open.frame != frame) {
+            let parts = vec![None; usize::from(count)];
+            self.open.insert(at, OpenFrame { frame, began_at: now, parts, got: (0, 0) });
+        }
+        let open = &mut self.open[at];
+        if open.parts.len() != usize::from(count) {
+            return None;
+        }
+        let slot = &mut open.parts[usize::from(index)];
         if slot.is_none() {
-            self.got = (self.got.0 + 1, self.got.1 + bytes.len());
+            open.got = (open.got.0 + 1, open.got.1 + bytes.len());
             *slot = Some(bytes);
         }
-        if self.got.1 > FRAME_MAX {
-            self.is_done = true;
+        if open.got.0 == open.parts.len() {
+            let (began_at, whole) = (open.began_at, open.join());
+            self.broken += at as u64;
+            self.open.drain(..=at);
+            self.done = Some(frame);
+            return Some((began_at, whole));
+        }
+        let all = |open: &[OpenFrame]| open.iter().map(|open| open.got.1).sum::<usize>();
+        while self.open.len() > OPEN_MAX || all(&self.open) > FRAME_MAX {
+            self.done = Some(self.open.remove(0).frame);
             self.broken += 1;
-            self.parts.fill(None);
-            return None;
         }
-        if self.got.0 < self.parts.len() {
-            return None;
-        }
-        self.is_done = true;
-        Some((frame, self.join()))
+        None
     }
 
     /// Frames of which not every piece came.
     pub fn broken(&self) -> u64 {
         self.broken
     }
+}
 
+impl OpenFrame {
     fn join(&mut self) -> Bytes {
         if let [Some(only)] = &mut self.parts[..] {
             return std::mem::take(only);
@@ -172,6 +192,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    const NOW: Time = Time::from_millis(9);
 
     fn frame(length: usize) -> Bytes {
         (0..length).map(|at| at as u8).collect::<Vec<u8>>().into()
@@ -202,16 +224,36 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_frame_ends_one_of_which_pieces_are_missing() {
+    fn a_newer_frame_that_is_complete_ends_one_of_which_pieces_are_missing() {
         let mut assembly = FrameAssembly::default();
         let old = FramePiece::cut(7, 1, &frame(250), 100);
         let new = FramePiece::cut(7, 2, &frame(150), 100);
-        assert_eq!(assembly.push(old[0].clone()), None);
-        assert_eq!(assembly.push(new[0].clone()), None);
-        assert_eq!(assembly.push(old[1].clone()), None, "too old");
-        assert_eq!(assembly.push(new[1].clone()), Some((2, frame(150))));
-        assert_eq!(assembly.push(new[1].clone()), None, "once");
+        assert_eq!(assembly.push(Time::ZERO, old[0].clone()), None);
+        assert_eq!(assembly.push(Time::from_millis(5), new[0].clone()), None);
+        assert_eq!(assembly.push(NOW, old[1].clone()), None, "there is still time");
+        assert_eq!(assembly.push(NOW, new[1].clone()), Some((Time::from_millis(5), frame(150))));
+        assert_eq!(assembly.push(NOW, new[1].clone()), None, "once");
+        assert_eq!(assembly.push(NOW, old[2].clone()), None, "too old");
         assert_eq!(assembly.broken(), 1);
+    }
+
+    #[test]
+    fn frames_whose_pieces_come_among_each_others_are_whole() {
+        let mut assembly = FrameAssembly::default();
+        let cut = |number: u64| FramePiece::cut(7, number, &frame(150 + number as usize), 100);
+        let [first, second]: [Vec<FramePiece>; 2] = [1, 2].map(cut);
+        assert_eq!(assembly.push(NOW, first[0].clone()), None);
+        assert_eq!(assembly.push(NOW, second[0].clone()), None);
+        assert_eq!(assembly.push(NOW, first[1].clone()), Some((NOW, frame(151))));
+        assert_eq!(assembly.push(NOW, second[1].clone()), Some((NOW, frame(152))));
+        assert_eq!(assembly.broken(), 0);
+        // Of many that are begun the oldest ones are given up.
+        for number in 3..=12 {
+            assert_eq!(assembly.push(NOW, cut(number)[0].clone()), None);
+        }
+        assert_eq!(assembly.push(NOW, cut(4)[1].clone()), None);
+        assert_eq!(assembly.push(NOW, cut(5)[1].clone()), Some((NOW, frame(155))));
+        assert_eq!(assembly.broken(), 2);
     }
 
     #[test]
@@ -220,7 +262,7 @@ mod tests {
         let part = frame(FRAME_MAX / 2 + 1);
         for index in 0..3 {
             let piece = FramePiece { flow: 0, frame: 1, index, count: 3, bytes: part.clone() };
-            assert_eq!(assembly.push(piece), None);
+            assert_eq!(assembly.push(NOW, piece), None);
         }
         assert_eq!(assembly.broken(), 1);
     }
@@ -236,15 +278,15 @@ mod tests {
                 pieces.swap(at, (seed as usize).wrapping_mul(at + 7) % (at + 1));
             }
             let mut assembly = FrameAssembly::default();
-            let mut wholes = pieces.into_iter().filter_map(|piece| assembly.push(piece));
-            prop_assert_eq!(wholes.next(), Some((5, frame(length))));
+            let mut wholes = pieces.into_iter().filter_map(|piece| assembly.push(NOW, piece));
+            prop_assert_eq!(wholes.next(), Some((NOW, frame(length))));
             prop_assert_eq!(wholes.next(), None);
         }
 
         #[test]
         fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
             if let Ok(piece) = FramePiece::decode(bytes.into()) {
-                let _ = FrameAssembly::default().push(piece);
+                let _ = FrameAssembly::default().push(NOW, piece);
             }
         }
     }

@@ -118,6 +118,8 @@ tidegate_types::named! {
         Script = "script",
         /// Paths of a link.
         Path = "path",
+        /// The queue that it left, late, or for a neighbour, or after something had acted on it there.
+        Queue = "queue",
     }
 }
 

@@ -60,6 +60,8 @@ pub struct OpenedHeader {
     pub is_twice: bool,
     /// Whether the second copy was read, because the first one is damaged.
     pub is_copy: bool,
+    /// Whether its fates tell what acted on deliveries: older ones never do.
+    pub tells_deeds: bool,
 }
 
 impl Header {
@@ -164,7 +166,8 @@ impl Header {
             }
         };
         let is_twice = features & TWICE != 0;
-        Ok(OpenedHeader { header, length, salt, key, is_twice, is_copy: false })
+        let tells_deeds = features & DEEDS != 0;
+        Ok(OpenedHeader { header, length, salt, key, is_twice, is_copy: false, tells_deeds })
     }
 
     fn decode(mut reader: Reader<'_>, is_sealed: bool) -> Result<Self, Malformed> {

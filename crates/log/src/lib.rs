@@ -79,7 +79,7 @@ pub use self::record_history::{DeliveryEnd, DeliveryHistory, RecordHistory};
 pub use self::recover::{RecoveredStream, Recovery, SegmentBytes, begins_with_checkpoint, recover};
 pub use self::runs::{RemovedRuns, Run, Runs};
 pub use self::scan::{END, FRAME, RawEntry, Scanned, Scanner, find_footer, read_footer};
-pub use self::seal::{Key, Keys, TAG_LENGTH};
+pub use self::seal::{Key, Keys, SALT_LENGTH, SegmentKey, TAG_LENGTH};
 pub use self::segment::{SegmentId, VERSION};
 pub use self::segment_summary::SegmentSummary;
 pub use self::session::{Released, SessionOwner, SessionPosition, SessionState, Sessions};

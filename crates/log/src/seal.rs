@@ -15,6 +15,8 @@ use super::SegmentId;
 
 /// Bytes that sealing adds to an entry.
 pub const TAG_LENGTH: usize = 16;
+/// Bytes in the head of a sealed file that make its key one of its own.
+pub const SALT_LENGTH: usize = 12;
 
 /// A secret of 256 bits. It never shows itself.
 #[derive(Clone)]
@@ -31,6 +33,14 @@ impl Key {
         let mut first = [0; 16];
         first[..8].copy_from_slice(&boot.to_le_bytes());
         first[8..12].copy_from_slice(&segment.0.to_le_bytes());
+        self.cipher(first)
+    }
+
+    /// What seals and opens in a file beside the log, in whose head a random `salt` stands. It is never that of a
+    /// segment: the nonces there have zeros where these have letters.
+    pub fn of_file(&self, salt: [u8; SALT_LENGTH]) -> SegmentKey {
+        let mut first = *b"............file";
+        first[..SALT_LENGTH].copy_from_slice(&salt);
         self.cipher(first)
     }
 
@@ -60,12 +70,7 @@ pub struct SegmentKey(Arc<LessSafeKey>);
 impl SegmentKey {
     /// Seals `plain` in place and returns the tag; `open` bytes stay readable and are protected too. No
     /// `sequence` may come twice. `None`: more than the cipher takes, 256 GiB.
-    pub(super) fn seal(
-        &self,
-        sequence: u64,
-        open: &[u8],
-        plain: &mut [u8],
-    ) -> Option<[u8; TAG_LENGTH]> {
+    pub fn seal(&self, sequence: u64, open: &[u8], plain: &mut [u8]) -> Option<[u8; TAG_LENGTH]> {
         let tag =
             self.0.seal_in_place_separate_tag(nonce(sequence), Aad::from(open), plain).ok()?;
         tag.as_ref().try_into().ok()
@@ -73,7 +78,7 @@ impl SegmentKey {
 
     /// What was sealed: a body and its tag. `None` if it is not what was sealed, or the key is another
     /// one.
-    pub(super) fn unseal(&self, sequence: u64, open: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+    pub fn unseal(&self, sequence: u64, open: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         let size = sealed.len().checked_sub(TAG_LENGTH)?;
         let mut plain = sealed.to_vec();
         self.0.open_in_place(nonce(sequence), Aad::from(open), &mut plain).ok()?;
@@ -127,7 +132,8 @@ mod tests {
         assert!(key.unseal(3, b"Open", &sealed).is_none());
         assert!(key.unseal(4, b"open", &sealed).is_none());
         assert!(key.unseal(3, b"open", &sealed[..15]).is_none());
-        for other in [of(8, 1, 2), of(7, 2, 2), of(7, 1, 3)] {
+        let of_file = Key::new(&[7; 32]).of_file([1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0]);
+        for other in [of(8, 1, 2), of(7, 2, 2), of(7, 1, 3), of_file] {
             assert!(other.unseal(3, b"open", &sealed).is_none());
         }
         assert_eq!(format!("{:?} {key:?}", Key::new(&[7; 32])), "Key(..) SegmentKey(..)");

@@ -1,7 +1,7 @@
 //! PUBLISH as a server sends it to a subscriber (MQTT 5, 3.3).
 
 use bytes::Bytes;
-use tidegate_broker::{Message, SubscriberMessage};
+use tidegate_broker::{Message, MessageRun, SubscriberMessage};
 
 use super::Version;
 use super::property as p;
@@ -55,6 +55,47 @@ pub(crate) fn publish(
     let fits = head.write(out, maximum);
     if fits {
         out.extend_from_slice(&message.payload);
+    }
+    fits
+}
+
+/// Appends the packets of a run that goes with QoS 0 to a subscriber without aliases, where they are no larger than
+/// `maximum` bytes each, and `all` together; false, and nothing, where they are.
+pub(crate) fn publish_run(
+    out: &mut Vec<u8>,
+    version: Version,
+    run: &MessageRun,
+    (maximum, all): (usize, usize),
+) -> bool {
+    if run.packet_max() > maximum || run.packets_max() > all {
+        return false;
+    }
+    let is_new = version == Version::V5;
+    let write = |out: &mut Vec<u8>| {
+        run.messages().iter().all(|message| {
+            let head = PublishHead {
+                topic: &message.topic,
+                qos: 0,
+                id: None,
+                again: false,
+                retain: false,
+                properties: is_new.then_some(&[0]),
+                payload: message.payload.len(),
+            };
+            let fits = head.write(out, usize::MAX);
+            out.extend_from_slice(&message.payload);
+            fits
+        })
+    };
+    out.reserve(run.packets_max());
+    if let Some(packets) = run.packets(usize::from(is_new), write) {
+        out.extend_from_slice(packets);
+        return true;
+    }
+    let before = out.len();
+    let fits = write(out);
+    if !fits {
+        out.truncate(before);
     }
     fits
 }
@@ -134,6 +175,7 @@ fn pair(bytes: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 mod tests {
     use std::sync::Arc;
 
+    use tidegate_types::account::Account;
     use tidegate_types::class::ClassId;
     use tidegate_types::record::Properties;
     use tidegate_types::units::Time;
@@ -188,6 +230,31 @@ mod tests {
         let alias = Some(Alias { number: 3, is_known: true });
         assert!(publish(&mut out, Version::V5, &Outward { alias, ..outward(&plain) }, 100));
         assert_eq!(out, b"\x30\x0B\0\0\x03\x23\0\x03hello");
+    }
+
+    #[test]
+    fn a_run_has_the_bytes_of_its_messages() {
+        let plain = || delivery(0, Properties::default());
+        let messages = || vec![plain().message, plain().message];
+        let account = Account::new(1 << 20);
+        let runs = [None, Some(account.clone())];
+        for run in runs.map(|account| MessageRun::new(messages(), account).unwrap()) {
+            for version in [Version::V31, Version::V311, Version::V5] {
+                let (mut each, mut all) = (b"before".to_vec(), b"before".to_vec());
+                for _ in 0..2 {
+                    assert!(publish(&mut each, version, &outward(&plain()), 100));
+                }
+                for _ in 0..2 {
+                    all.truncate(6);
+                    assert!(publish_run(&mut all, version, &run, (16, 32)));
+                    assert_eq!(all, each);
+                }
+                assert!(!publish_run(&mut all, version, &run, (15, 100)), "one may be larger");
+                assert!(!publish_run(&mut all, version, &run, (100, 31)), "all may be");
+                assert_eq!(all, each);
+            }
+        }
+        assert_eq!(account.used(), 0, "packets go with their run");
     }
 
     #[test]

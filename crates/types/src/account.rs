@@ -37,6 +37,8 @@ crate::named! {
         Retained = "retained",
         /// Wills.
         Wills = "wills",
+        /// The newest frames of cameras, for who missed them.
+        Frames = "frames",
         /// Packets that are not complete, and heads and bodies of HTTP.
         Packets = "packets",
         /// What the windows of a connection let its peer send, and what libraries hold for it.

@@ -21,14 +21,16 @@ class ConnectRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ConnectReply(_message.Message):
-    __slots__ = ("node", "version", "cameras")
+    __slots__ = ("node", "version", "cameras", "identity")
     NODE_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     CAMERAS_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
     node: str
     version: str
     cameras: _containers.RepeatedCompositeFieldContainer[CameraInfo]
-    def __init__(self, node: _Optional[str] = ..., version: _Optional[str] = ..., cameras: _Optional[_Iterable[_Union[CameraInfo, _Mapping]]] = ...) -> None: ...
+    identity: str
+    def __init__(self, node: _Optional[str] = ..., version: _Optional[str] = ..., cameras: _Optional[_Iterable[_Union[CameraInfo, _Mapping]]] = ..., identity: _Optional[str] = ...) -> None: ...
 
 class PublishRequest(_message.Message):
     __slots__ = ("camera", "jpeg", "captured_unix_ns", "age_us")

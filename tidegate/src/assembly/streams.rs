@@ -20,7 +20,7 @@ use crate::config::{Accept, Config, Full, Order, StreamConfig};
 pub fn rules(config: &Config) -> anyhow::Result<Rules> {
     let classes = config.classes()?;
     let mut rules = Vec::new();
-    rules.extend(drivers::cameras::rule(config, &classes)?);
+    rules.extend(drivers::cameras::rules(config, &classes)?);
     for stream in config.stream.iter().filter(|stream| !stream.is_local()) {
         let rule = rule(stream, config, &classes);
         rules.push(rule.with_context(|| format!("[[stream]] {:?}", stream.label()))?);

@@ -8,6 +8,7 @@ mod arguments;
 mod explain;
 mod export;
 mod files;
+mod frame;
 mod ls;
 mod record;
 mod select;
@@ -22,8 +23,8 @@ use std::process::ExitCode;
 use tidegate_types::record::Identity;
 
 pub use self::arguments::{
-    CatArguments, ExplainArguments, ExportArguments, ExportFormat, KEY_VARIABLE, LogArguments,
-    LogCommand, LogPlace, LsArguments, PayloadForm, Select, VerifyArguments,
+    CatArguments, ExplainArguments, ExportArguments, ExportFormat, FrameName, KEY_VARIABLE,
+    LogArguments, LogCommand, LogPlace, LsArguments, PayloadForm, Select, VerifyArguments,
 };
 pub(super) use self::arguments::{EXPLAIN_HELP, LOG_HELP};
 
@@ -43,12 +44,15 @@ pub fn log(command: &LogCommand) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Tells the life of a record.
+/// Tells the life of a record, or of a frame.
 ///
 /// # Errors
-/// The log cannot be read.
+/// The log, or the folder of frames, cannot be read.
 pub fn explain(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
-    unless_closed(explain::explain(arguments))
+    unless_closed(match (&arguments.frame, &arguments.place.config) {
+        (Some(asked), Some(config)) => frame::explain(asked, config),
+        _ => explain::explain(arguments),
+    })
 }
 
 /// A record's life in words, and the neighbours that carried it.

@@ -18,7 +18,7 @@ pub const SUBSCRIBERS: &str = "subscribers";
 
 keys! {
     /// `[frames]`; without `listen` and `server` there is nothing of it.
-    pub struct FramesConfig: Eq {
+    pub struct FramesConfig {
         /// Where cameras publish, camera nodes register and applications subscribe, by gRPC. Off loopback everybody
         /// shows a certificate.
         pub listen: Option<Listen>; sample("127.0.0.1:7420"),
@@ -26,6 +26,10 @@ keys! {
         pub server: Option<String>; sample("edge.example:7420"),
         /// The output that leads to that server: a link. Required with server.
         pub to: Option<String>; sample("cloud"),
+        /// Edge servers for when that one does not answer, in this order, each with the output that leads to it. When the
+        /// first one is back, its cameras go back to it. Default: none.
+        pub fallback: Vec<FallbackConfig> = Vec::new();
+            sample(r#"[{ server = "edge-2.example:7420", to = "cloud" }]"#),
         /// The class of frames. Default: the one for 100ms.
         pub class: Option<String>; sample("nm"),
         /// Who says how many bytes a frame may have.
@@ -34,7 +38,21 @@ keys! {
         pub channel: Option<PathBuf>; sample("channel.json"),
         /// Frames encoded at once, each on a thread of its own.
         pub workers: u32 = 2; at_least(1, "nothing could be encoded"),
-        /// Folder where frames are kept for replay. Default: none is kept.
+        /// Controller pi: bytes that a frame shrinks by for each millisecond that the last one took beyond the aim.
+        pub gain_p: f64 = 50.0; between(0.0, 1e6, "bytes a millisecond"),
+        /// Controller pi: the same, added up over all frames.
+        pub gain_i: f64 = 10.0; between(0.0, 1e6, "bytes a millisecond"),
+        /// Controller pi: the latency that it aims at, as a part of the bound.
+        pub aim: f64 = 0.8; between(0.1, 1.0, "a part of the bound"),
+        /// Bytes of each camera's newest frames that stay in memory for replay.
+        pub recent: ByteSize = ByteSize(Size::from_mib(4)),
+        /// For how long they stay there at most.
+        pub recent_for: Period = Period(Duration::from_secs(10)),
+        /// Bytes of each camera's frames that stay in memory where its subscribers come, as they were sent: a replay of a
+        /// camera that is away has them.
+        pub replica: ByteSize = ByteSize(Size::from_mib(4)),
+        /// Folder where frames are kept for replay, with what became of each; sealed where [log] has a key. Default: none
+        /// is kept but in memory.
         pub directory: Option<PathBuf>; sample("/var/lib/tidegate/frames"),
         /// Bytes kept of each camera; the oldest frames go.
         pub keep: ByteSize = ByteSize(Size::from_mib(256)),
@@ -46,6 +64,16 @@ keys! {
         pub certificate: Option<PathBuf>; sample("/etc/tidegate/pki/gate-7.pem"),
         /// Its private key.
         pub key: Option<PathBuf>; sample("/etc/tidegate/pki/gate-7.key"),
+    }
+}
+
+keys! {
+    /// One of `fallback`.
+    pub struct FallbackConfig: Eq {
+        /// The edge server.
+        pub server: Option<String>; required(),
+        /// The output that leads to it: a link.
+        pub to: Option<String>; required(),
     }
 }
 
@@ -103,6 +131,18 @@ impl FramesConfig {
     /// The output that frames go to.
     pub fn to(&self) -> &str {
         self.to.as_deref().unwrap_or(SUBSCRIBERS)
+    }
+
+    /// The edge servers, in the order in which they are tried.
+    pub fn servers(&self) -> Vec<String> {
+        let others = self.fallback.iter().filter_map(|one| one.server.clone());
+        self.server.iter().cloned().chain(others).collect()
+    }
+
+    /// The outputs that frames go to: the first, and those of `fallback`.
+    pub fn ways(&self) -> impl Iterator<Item = &str> {
+        let others = self.fallback.iter().filter_map(|one| one.to.as_deref());
+        std::iter::once(self.to()).chain(others)
     }
 
     /// Whether subscribers come to this node.

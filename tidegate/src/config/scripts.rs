@@ -40,6 +40,9 @@ keys! {
             sample(r#"{ "180p" = "http://127.0.0.1:8080/180p" }"#),
         /// Where notify(text) posts to.
         pub notify: Vec<String> = Vec::new(); sample(r#"["http://127.0.0.1:8080/notify"]"#),
+        /// Where notify("slow", text) posts to: addresses for each notification that the script names.
+        pub notifications: BTreeMap<String, Vec<String>> = BTreeMap::new();
+            sample(r#"{ slow = ["http://127.0.0.1:8080/slow"] }"#),
         /// TLS to addresses that are https://, as an upstream has it; name, certificate and key where they are needed.
         pub tls: Option<FarTlsConfig>; sample(r#"{ ca = "/etc/ssl/certs/ca-certificates.crt" }"#),
         /// Whether nothing of a queue passes a record that is being transformed.
@@ -108,6 +111,7 @@ impl ScriptConfig {
             path: self.path.clone(),
             transform: transform.collect(),
             notify: self.notify.clone(),
+            notifications: self.notifications.clone().into_iter().collect(),
             tls: self.tls.as_ref().and_then(|tls| Some((tls.files()?, tls.name.clone()))),
             ordered: self.ordered,
             dialect: Dialect::Records,

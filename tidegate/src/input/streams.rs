@@ -37,6 +37,9 @@ const WAITS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 /// Records offered at once.
 const BATCH_MAX: usize = 64;
 
+/// What the names of streams begin with whose records are of a topic that this node owns.
+pub const PLACED: &str = "placed ";
+
 /// Which records of other nodes were accepted here, by whatever way. Cheap to clone; all clones are the same.
 #[derive(Clone, Debug)]
 pub struct Names(Arc<Mutex<Claims>>);
@@ -128,6 +131,7 @@ impl Streams {
         let name = (envelope.identity.origin.clone(), envelope.identity.stream);
         let name = (name, self.class_of(&envelope), right);
         let mut tasks = lock(&self.tasks);
+        let is_placed = placed.is_some();
         let item = Item { envelope, ticket, right, placed };
         let item = match tasks.get(&name) {
             Some(task) => match task.send(item) {
@@ -146,6 +150,7 @@ impl Streams {
         drop(tasks);
         let stream = Stream {
             name,
+            is_placed,
             streams: self.clone(),
             inbox,
             waiting: BTreeMap::new(),
@@ -193,6 +198,8 @@ impl Pending {
 
 struct Stream {
     name: TaskName,
+    /// Whether its records are of a unit that we own.
+    is_placed: bool,
     streams: Streams,
     inbox: mpsc::UnboundedReceiver<Item>,
     /// What is to be offered, by its place in the order of arrival.
@@ -210,6 +217,9 @@ impl Stream {
     async fn run(mut self) {
         let ((origin, stream), relays, right) = &self.name;
         let name: Arc<str> = match right {
+            ClaimRight::Proven if self.is_placed => {
+                format!("{PLACED}{}/{}", origin.node, stream.0).into()
+            }
             ClaimRight::Proven => format!("{}/{}", origin.node, stream.0).into(),
             // A stream of its own: what it holds is in nobody's way.
             ClaimRight::Claimed => format!("unproven {}/{}", origin.node, stream.0).into(),

@@ -8,6 +8,7 @@
 mod counts;
 mod endurance;
 mod gate;
+mod handing;
 mod hub;
 mod keeping;
 mod meter;

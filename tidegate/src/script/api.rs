@@ -34,11 +34,17 @@ pub(super) fn open(lua: &Lua, stage: Stage) -> mlua::Result<()> {
         })
     };
     globals.set("print", lua.create_function(print)?)?;
-    let notify = |lua: &Lua, metrics: Value| {
-        let text = shown(&metrics);
-        on_stage(lua, |stage| stage.notify(text))
-    };
+    let notify = |lua: &Lua, said: (Value, Option<Value>)| notify(lua, &said);
     globals.set("notify", lua.create_function(notify)?)
+}
+
+/// `notify(text)`, or `notify(name, text)`.
+fn notify(lua: &Lua, said: &(Value, Option<Value>)) -> mlua::Result<()> {
+    let (name, text) = match said {
+        (name, Some(text)) => (Some(shown(name)), shown(text)),
+        (text, None) => (None, shown(text)),
+    };
+    on_stage(lua, |stage| stage.notify(name.as_deref(), text))
 }
 
 fn parameter(lua: &Lua, value: &Parameter) -> mlua::Result<Value> {

@@ -8,10 +8,19 @@ use tidegate_types::units::{Rate, Time};
 
 use super::verdict::Verdict;
 
+/// What a script tells endpoints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptNotice {
+    /// The place of its name among the configuration's notifications; `None`: it has none.
+    pub name: Option<usize>,
+    /// What is told.
+    pub text: String,
+}
+
 /// What a call left beside verdicts.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
-    pub(super) notices: Vec<String>,
+    pub(super) notices: Vec<ScriptNotice>,
     pub(super) lines: Vec<String>,
     /// Queues that are held to a rate, or no more.
     pub(super) rates: Vec<(QueueId, Option<Rate>)>,

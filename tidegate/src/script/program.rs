@@ -15,6 +15,7 @@ use super::Side;
 use super::api::{self, Root};
 use super::board::ScriptCounts;
 use super::budget::Budget;
+use super::effects::ScriptNotice;
 use super::runs::Runs;
 use super::seat::{Moment, Seat};
 use super::spec::{Dialect, ScriptSpec};
@@ -70,7 +71,7 @@ pub struct Ran {
     /// For the node.
     pub inputs: Vec<Input>,
     /// For the endpoints of `notify`, with the script.
-    pub notices: Vec<(ScriptId, String)>,
+    pub notices: Vec<(ScriptId, ScriptNotice)>,
 }
 
 /// What a watch saw last of a queue.
@@ -97,6 +98,8 @@ pub struct Script {
     pub(super) runs: Runs,
     pub(super) transform: Vec<Endpoint>,
     notify: Vec<Endpoint>,
+    /// By the places of their names.
+    notifications: Vec<Vec<Endpoint>>,
 }
 
 impl Script {
@@ -121,7 +124,10 @@ impl Script {
         };
         let transform =
             spec.transform.iter().map(|(_, url)| endpoint(url)).collect::<Result<_, _>>()?;
-        let notify = spec.notify.iter().map(endpoint).collect::<Result<_, _>>()?;
+        let endpoints = |urls: &Vec<String>| urls.iter().map(endpoint).collect::<Result<_, _>>();
+        let notify = endpoints(&spec.notify)?;
+        let notifications =
+            spec.notifications.iter().map(|(_, urls)| endpoints(urls)).collect::<Result<_, _>>()?;
         let stage = Stage::new(spec.clone(), id);
         let vm = Vm::new(spec.limits, |lua| api::open(lua, stage)).map_err(lua_wrong)?;
         for (name, text) in &spec.texts {
@@ -152,6 +158,7 @@ impl Script {
             runs: Runs::default(),
             transform,
             notify,
+            notifications,
             otherwise: spec.otherwise(),
             spec,
             id,
@@ -288,9 +295,12 @@ impl Script {
         self.id
     }
 
-    /// Where its notices go.
-    pub fn notify(&self) -> &[Endpoint] {
-        &self.notify
+    /// Where a notice goes.
+    pub fn notified(&self, notice: &ScriptNotice) -> &[Endpoint] {
+        match notice.name {
+            Some(place) => self.notifications.get(place).map_or(&[], Vec::as_slice),
+            None => &self.notify,
+        }
     }
 
     /// What became of its calls.

@@ -17,6 +17,7 @@ use tidegate_types::class::{Classes, default_classes};
 use tidegate_types::record::{DeliveryId, Offered, Record, SourceId};
 use tidegate_types::units::{Rate, Size, Time};
 
+use super::effects::ScriptNotice;
 use super::{LoadError, Moment, Ran, ScriptSpec, Scripts, Seat};
 
 /// What the world's clock shows when a rehearsal begins, where nobody says.
@@ -207,7 +208,11 @@ impl Rehearsal {
     }
 
     fn take(&mut self, ran: Ran) {
-        self.notices.extend(ran.notices.into_iter().map(|(_, text)| text));
+        for (id, ScriptNotice { name, text }) in ran.notices {
+            let spec = self.scripts.get(id).map(|script| script.spec());
+            let name = name.and_then(|place| Some(&spec?.notifications.get(place)?.0));
+            self.notices.push(name.map_or(text.clone(), |name| format!("{name}: {text}")));
+        }
         if self.is_watching_only {
             return;
         }

@@ -280,7 +280,7 @@ impl Script {
             tracing::info!(script = %self.spec.name, "{line}");
         }
         self.counts.verdicts.iter_mut().zip(kinds).for_each(|(all, new)| *all += new);
-        ran.notices.extend(notices.into_iter().map(|text| (self.id, text)));
+        ran.notices.extend(notices.into_iter().map(|notice| (self.id, notice)));
         ran.inputs.extend(verdicts.inputs());
         let pace = |(queue, rate)| Input::Control(Control::Pace { queue, rate });
         ran.inputs.extend(rates.into_iter().map(pace));

@@ -52,8 +52,10 @@ pub struct ScriptSpec {
     pub path: Option<String>,
     /// Where `transform(name)` goes.
     pub transform: Vec<(String, String)>,
-    /// Where `notify` goes.
+    /// Where `notify(text)` goes.
     pub notify: Vec<String>,
+    /// Where `notify(name, text)` goes, by name.
+    pub notifications: Vec<(String, Vec<String>)>,
     /// Of those that are `https://`: whom to trust, and the name that their certificate must have, if not the host.
     pub tls: Option<(ClientFiles, Option<String>)>,
     /// Whether nothing of a queue passes a record that is being transformed.
@@ -77,6 +79,7 @@ impl ScriptSpec {
             path: None,
             transform: Vec::new(),
             notify: Vec::new(),
+            notifications: Vec::new(),
             tls: None,
             ordered: false,
             timeout: Duration::from_secs(1),

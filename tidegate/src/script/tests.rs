@@ -7,6 +7,7 @@ use tidegate_node::io::OutputId;
 use tidegate_types::record::{DropReason, Offered, Properties, SourceId};
 use tidegate_types::units::{Rate, Size};
 
+use super::effects::ScriptNotice;
 use super::rehearsal::{Line, Rehearsal};
 use super::spec::Parameter;
 use super::*;
@@ -224,6 +225,29 @@ fn fig_13_asks_for_the_chunk_that_fits() {
     let wanted = ["480/chunk7.ts", "480/chunk8.ts", "720/chunk9.ts", "480/chunk10.ts"];
     assert_eq!(keys(&rehearsal), wanted);
     is_well(&rehearsal);
+}
+
+#[test]
+fn a_notification_goes_where_the_configuration_binds_its_name() {
+    let text = "function on_message(h)
+        h:notify('slow', h:message():size())
+        notify('up', 'well')
+        h:notify('all')
+        local _, why = pcall(function() h:notify('gone', 'x') end)
+        h:notify(tostring(why))
+    end";
+    let at = |path: &str| vec![format!("http://127.0.0.1:1/{path}")];
+    let notifications = vec![("slow".into(), at("slow")), ("up".into(), at("up"))];
+    let spec = ScriptSpec { notifications, notify: at("all"), ..spec(text) };
+    let mut rehearsal = rehearse(spec, line(&["cloud"], Some(1000.0)));
+    rehearsal.offer(record("t/1", "hello"));
+    rehearsal.advance(ms(10));
+    let [said @ .., why] = &rehearsal.notices[..] else { panic!("nothing was told") };
+    assert_eq!(said, ["slow: 5", "up: well", "all"]);
+    assert!(why.contains("no notification \"gone\": the configuration has slow, up"), "{why}");
+    let script = rehearsal.scripts.get(ScriptId(0)).unwrap();
+    let paths = |name| script.notified(&ScriptNotice { name, text: String::new() }).len();
+    assert_eq!([None, Some(0), Some(1), Some(2)].map(paths), [1, 1, 1, 0]);
 }
 
 #[test]

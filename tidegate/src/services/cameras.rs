@@ -1,7 +1,7 @@
 //! Cameras: frames that shrink to fit the channel, from who publishes them to who subscribes (docs/CAMERAS.md).
 //!
-//! In the order in which a frame meets them: `publish` takes it (or `source` brings it), `camera` has it as the newest (`store` keeps
-//! it), `sender` chooses its rung when it goes (`codec` makes it) and offers it in pieces to the node's queues;
+//! In the order in which a frame meets them: `publish` takes it (or `source` brings it), `camera` has it as the newest (`recent`
+//! keeps it in memory and `store` on disk, sealed by `sealed`, with its `ways`), `sender` chooses its rung when it goes (`codec` makes it) and offers it in pieces to the node's queues;
 //! `output::frames` of the node where its subscribers are hands the pieces to the `shelf`, which has a `slot` for
 //! each subscriber. What is wanted goes the other way, by `register` or, within one node, at once: `desk` starts
 //! and ends the senders. `service` is what gRPC calls.
@@ -16,9 +16,12 @@ mod ladder;
 pub(crate) mod output;
 mod preview;
 mod publish;
+mod recent;
 mod register;
 mod replay;
+mod replica;
 mod replies;
+mod sealed;
 mod sender;
 mod service;
 mod shelf;
@@ -26,14 +29,15 @@ pub mod site;
 mod slot;
 mod source;
 mod store;
+pub mod ways;
 pub mod wire;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use tidegate_types::account::{Account, Level};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -50,13 +54,16 @@ pub(crate) use self::delivery::Delivery;
 use self::desk::{Cameras, Desk};
 pub use self::ladder::{LadderFile, Written, WrittenRung, load as load_ladder};
 pub use self::preview::{BOUNDARY, Preview};
+use self::recent::Recent;
+pub use self::recent::RecentLimit;
 use self::register::{NEWS_MAX, Registrar};
-pub use self::sender::SendOptions;
+pub use self::sender::{SendOptions, topics};
 use self::service::FramesService;
 pub use self::shelf::Shelf;
 pub(crate) use self::source::jpegs;
 pub use self::source::{Source, SourceOptions};
 use self::store::Store;
+pub use self::store::StoreOptions;
 use crate::node::contract::Intake;
 use crate::services::fleet::FleetTls;
 use crate::support::acceptor::Acceptor;
@@ -89,14 +96,18 @@ pub struct FramesOptions {
     pub nodes: Vec<String>,
     /// Cameras of this node.
     pub cameras: Vec<CameraOptions>,
-    /// `host:port` of the edge server where they are registered; `None`: subscribers come here.
-    pub server: Option<String>,
+    /// `host:port` of the edge servers where they are registered: at the first that answers. None: subscribers come here.
+    pub servers: Vec<String>,
     /// How frames are sent.
     pub send: SendOptions,
     /// Frames encoded at once.
     pub workers: usize,
-    /// Folder where frames are kept, and how many bytes of each camera's.
-    pub store: Option<(PathBuf, u64)>,
+    /// What stays of each camera in memory.
+    pub recent: RecentLimit,
+    /// Bytes of each camera's frames that stay where subscribers come.
+    pub replica: u64,
+    /// Where frames are kept, if anywhere.
+    pub store: Option<StoreOptions>,
 }
 
 /// Starts it. Answers the addresses, with the ports that the system chose.
@@ -110,7 +121,8 @@ pub async fn start(
     board: &FramesBoard,
     tasks: &mut JoinSet<anyhow::Result<()>>,
 ) -> anyhow::Result<Vec<SocketAddr>> {
-    let cameras = cameras(&options)?;
+    let cameras = cameras(&options, &intake.hub().account_of_listener())?;
+    shelf.replicate(options.replica, intake.hub().account_of_listener(), &options.node);
     board.set(shelf.clone(), cameras.clone());
     for camera in cameras.values() {
         if let Some(source) = camera.options.source.clone() {
@@ -121,11 +133,11 @@ pub async fn start(
             });
         }
     }
-    match &options.server {
-        Some(server) => {
+    match options.servers.is_empty() {
+        false => {
             let registrar = Registrar {
                 node: options.node.clone(),
-                server: server.clone(),
+                servers: options.servers.clone(),
                 tls: options.tls.clone(),
                 cameras: cameras.clone(),
                 options: options.send,
@@ -136,7 +148,7 @@ pub async fn start(
                 Ok(())
             });
         }
-        None => attend_here(&options, &shelf, &cameras, &intake, tasks),
+        true => attend_here(&options, &shelf, &cameras, &intake, tasks),
     }
     let mut bound = Vec::new();
     for &address in &options.listen {
@@ -159,20 +171,22 @@ pub async fn start(
     Ok(bound)
 }
 
-fn cameras(options: &FramesOptions) -> anyhow::Result<Cameras> {
+fn cameras(options: &FramesOptions, account: &Account) -> anyhow::Result<Cameras> {
     let workers = Workers::new(options.workers);
     let mut cameras = std::collections::BTreeMap::new();
     for camera in &options.cameras {
         let store = match &options.store {
             None => None,
-            Some((folder, room)) => {
-                let folder = folder.join(&*camera.name);
-                let opened = Store::open(&folder, *room);
+            Some(StoreOptions { directory, room, keys }) => {
+                let folder = directory.join(&*camera.name);
+                let opened = Store::open(&folder, *room, keys);
                 Some(opened.with_context(|| format!("[frames] directory {}", folder.display()))?)
             }
         };
         let name = camera.name.clone();
-        cameras.insert(name, Arc::new(Camera::new(camera.clone(), workers.clone(), store)));
+        let recent = Recent::new(options.recent, account.fair_named(Level::User, &name));
+        let camera = Camera::new(camera.clone(), workers.clone(), recent, store);
+        cameras.insert(name, Arc::new(camera));
     }
     Ok(Arc::new(cameras))
 }

@@ -31,6 +31,7 @@ mod hall;
 mod inserted;
 mod listener;
 mod message;
+mod other;
 mod plan;
 mod room;
 mod routes;

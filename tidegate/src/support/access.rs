@@ -151,7 +151,8 @@ impl Access {
         address: IpAddr,
     ) -> Result<Grants, Denied> {
         let hook = self.hook.as_ref().ok_or(Denied::Password)?;
-        match hook.ask(name, password, address).await {
+        // Boxed: every connection would have the room for it while it logs in.
+        match Box::pin(hook.ask(name, password, address)).await {
             Ok(Verdict::Yes { allow, until }) => {
                 let grants = Grants::with(self.allow.as_deref(), allow, Some(name));
                 Ok(grants.by(Proof::Hook).until(until))

@@ -17,17 +17,17 @@ const POLL: Duration = Duration::from_millis(50);
 /// MQTT 5: quota exceeded.
 const QUOTA: u8 = 0x97;
 /// What a test says where it may not mount.
-const SKIPPED: &str = "skipped: needs the right to mount a disk, not found";
+pub(crate) const SKIPPED: &str = "skipped: needs the right to mount a disk, not found";
 
 /// A small disk, and what is mounted over its folders; all goes with the test.
-struct Disk {
-    path: PathBuf,
+pub(crate) struct Disk {
+    pub(crate) path: PathBuf,
     mounts: Vec<PathBuf>,
 }
 
 impl Disk {
     /// One of so many KiB; `None` where we may not make one.
-    fn new(name: &str, kib: u32) -> Option<Disk> {
+    pub(crate) fn new(name: &str, kib: u32) -> Option<Disk> {
         let name = format!("tidegate-disk-{name}-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         fs::create_dir_all(&path).unwrap();
@@ -49,6 +49,15 @@ impl Disk {
     fn unmount(&mut self) {
         let at = self.mounts.pop().unwrap();
         assert!(Command::new("umount").arg(at).status().unwrap().success());
+    }
+
+    /// Takes all the room that is left; what is answered goes to give it back.
+    pub(crate) fn fill(&self) -> PathBuf {
+        let filler = self.path.join("filler");
+        // Until there is not one byte more.
+        let filled = fs::write(&filler, vec![0; 1 << 22]);
+        assert_eq!(filled.unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+        filler
     }
 
     /// The folder of the log: new names in it are refused until `unmount`.
@@ -225,10 +234,7 @@ fn a_start_on_a_full_disk_waits_for_room() {
         println!("{SKIPPED}");
         return;
     };
-    let filler = disk.path.join("filler");
-    // Until there is not one byte more.
-    let filled = fs::write(&filler, vec![0; 1 << 21]);
-    assert_eq!(filled.unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+    let filler = disk.fill();
     let config = disk.node("filled", 1, "");
     let mut node = Node::start("filled", &config);
     node.wait_for("durable records are refused until it can");

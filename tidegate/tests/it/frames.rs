@@ -1,6 +1,6 @@
 //! Cameras end to end: from who publishes, by nodes that are processes, to who subscribes.
 
-mod client;
+pub(crate) mod client;
 mod edge;
 mod hostile;
 mod local;

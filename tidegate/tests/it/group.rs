@@ -1,6 +1,6 @@
 //! Nodes of a group as processes: topics move while they are used, and nodes are killed in the middle of it.
 
-mod client;
+pub(crate) mod client;
 mod killed;
 mod linked;
 mod moving;

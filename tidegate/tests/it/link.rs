@@ -1,6 +1,6 @@
 //! Links between nodes, over loopback: whole nodes in this process, and as processes that are killed.
 
-mod far;
+pub(crate) mod far;
 mod identity;
 mod nodes;
 mod processes;

@@ -18,6 +18,7 @@ mod group;
 mod http;
 mod http_output;
 mod inspect;
+mod levers;
 mod link;
 mod mirror;
 mod mosquitto;

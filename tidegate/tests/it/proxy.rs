@@ -104,6 +104,47 @@ fn curl_speaks_through_it() {
 }
 
 #[test]
+fn it_answers_in_its_own_version_and_lets_other_protocols_pass() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = listener.local_addr().unwrap().to_string();
+    // An upstream of the last century, which says back what is no HTTP.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream: TcpStream = stream.unwrap();
+            let mut first = [0; 4096];
+            let count = stream.read(&mut first).unwrap();
+            let answer: &[u8] = match first.starts_with(b"GET ") {
+                true => b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok",
+                false => &first[..count],
+            };
+            stream.write_all(answer).unwrap();
+        }
+    });
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("proxy-other.toml");
+    let listener = "[[proxy.listener]]\nlisten = \"127.0.0.1:0\"\n";
+    let upstream = format!("[[proxy.upstream]]\nname = \"app\"\nto = [{to:?}]\n");
+    let talk = |proxy: &Proxy, words: &[u8]| {
+        let mut client = TcpStream::connect(&proxy.address).unwrap();
+        client.write_all(words).unwrap();
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    let other = b"*1\r\n$4\r\nPING\r\n";
+    for more in ["", "other = \"app\"\n"] {
+        std::fs::write(&file, format!("{listener}{more}{upstream}")).unwrap();
+        let proxy = Proxy::start(tidegate().arg("-c").arg(&file));
+        let answer = talk(&proxy, b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("ok"), "{answer}");
+        let answer = talk(&proxy, other);
+        match more {
+            "" => assert!(answer.starts_with("HTTP/1.1 400"), "{answer}"),
+            _ => assert_eq!(answer.as_bytes(), other),
+        }
+    }
+}
+
+#[test]
 fn a_mistake_is_told_with_its_line() {
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("proxy-wrong.toml");
     std::fs::write(&file, "[[proxy.listener]]\nlisten = \"127.0.0.1:0\"\nmod = \"redirect\"\n")

@@ -10,12 +10,9 @@ impl Outbox {
         let (mut bytes, mut count) = (0, 0);
         let returned = &mut self.window.news().returned;
         for queue in &mut self.waiting {
-            queue.retain(|delivery| {
-                if delivery.number > 0 {
-                    returned.push(delivery.number);
-                    (bytes, count) = (bytes + cost(delivery), count + 1);
-                }
-                delivery.number == 0
+            queue.give_back(|delivery| {
+                returned.push(delivery.number);
+                (bytes, count) = (bytes + cost(delivery), count + 1);
             });
         }
         (self.bytes, self.count) = (self.bytes - bytes, self.count - count);

@@ -3,11 +3,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
+use tidegate_types::ids::SessionId;
 use tidegate_types::record::Properties;
 
 use super::AckOutcome::{Expected, Unknown, Wrong};
 use super::*;
-use crate::{Message, MessageReservation};
+use crate::{Message, MessageReservation, MessageRun, Recipient};
 
 const MANY: OutboxLimits = OutboxLimits { count: 100, bytes: 1 << 20 };
 
@@ -33,6 +34,18 @@ fn delivery(number: u32, class: u8, qos: u8, deadline: u64) -> SubscriberMessage
         charge: MessageReservation::default(),
         number: 0,
     }
+}
+
+/// A run of messages of one class, each with its QoS, and who gets it with the QoS that it has.
+fn run(first: u32, class: u8, all_qos: &[u8], deadline: u64) -> (Arc<MessageRun>, Recipient) {
+    let message =
+        |(place, qos): (usize, &u8)| delivery(first + place as u32, class, *qos, deadline).message;
+    let messages = all_qos.iter().enumerate().map(message).collect();
+    (Arc::new(MessageRun::new(messages, None).unwrap()), recipient(2))
+}
+
+fn recipient(qos: u8) -> Recipient {
+    Recipient { session: SessionId(1), qos, retain_as_published: false, ids: None }
 }
 
 fn outbox(bounds: OutboxLimits) -> Outbox {
@@ -188,13 +201,119 @@ fn who_sleeps_is_told_once() {
     assert!(!outbox.push(delivery(4, 0, 1, 50)));
 }
 
+#[test]
+fn a_run_takes_one_place_and_what_it_reserves_is_free_with_its_last_message() {
+    let account = Account::new(1 << 20);
+    let mut outbox = Outbox::new(MANY, &account);
+    outbox.connect(10);
+    let (run, target) = run(1, 0, &[0, 1, 0], 50);
+    let charge = MessageReservation::of(run.footprint(), &account).unwrap();
+    assert_eq!(outbox.push_run(&run, &target, &charge), Some(false));
+    drop(charge);
+    assert_eq!((outbox.len(), outbox.places(), account.used()), (3, 1, run.footprint()));
+    assert!(outbox.whole_run().is_none(), "one has an identifier");
+    for number in 1..=2 {
+        let sent = outbox.next(Time::ZERO).unwrap();
+        assert!(
+            matches!(sent, NextSend::Publish { delivery, .. } if self::number(&delivery) == number)
+        );
+    }
+    let whole = outbox.footprint();
+    assert!(whole > run.footprint() - 400, "what is gone of it still counts: {whole}");
+    assert_eq!(numbers(&mut outbox, 0), [3]);
+    assert_eq!(account.used(), run.footprint(), "one is not acknowledged");
+    assert_eq!(outbox.acknowledged(1), Expected);
+    assert_eq!((outbox.footprint(), account.used()), (0, 0));
+}
+
+#[test]
+fn a_run_goes_as_it_is_where_nothing_else_waits() {
+    let mut outbox = outbox(MANY);
+    outbox.connect(10);
+    let (plain, target) = run(1, 0, &[0, 1, 0], 50);
+    let least = Recipient { qos: 0, ..target.clone() };
+    outbox.push_run(&plain, &least, &MessageReservation::default()).unwrap();
+    outbox.push(delivery(4, 1, 0, 500));
+    assert!(outbox.whole_run().is_none(), "another class has a turn");
+    assert_eq!(numbers(&mut outbox, 0), [1, 2, 3, 4]);
+    outbox.push_run(&plain, &least, &MessageReservation::default()).unwrap();
+    outbox.push(delivery(4, 0, 0, 50));
+    assert_eq!(outbox.whole_run().map(|run| run.messages().len()), Some(3));
+    outbox.take_whole_run();
+    assert_eq!((outbox.len(), outbox.whole_run().is_none()), (1, true));
+    assert_eq!(numbers(&mut outbox, 0), [4]);
+    let told = Recipient { ids: Some([7].into()), ..least };
+    outbox.push_run(&plain, &told, &MessageReservation::default()).unwrap();
+    assert!(outbox.whole_run().is_none(), "it is told by which subscription");
+    assert_eq!((numbers(&mut outbox, 0).len(), outbox.bytes()), (3, 0));
+}
+
+#[test]
+fn a_run_that_does_not_fit_as_a_whole_is_left_to_its_messages() {
+    let (run, target) = run(1, 0, &[1, 1, 1], 50);
+    let none = MessageReservation::default();
+    let mut small = outbox(OutboxLimits { count: 2, ..MANY });
+    assert_eq!(small.push_run(&run, &target, &none), None, "who is away has no run");
+    small.connect(10);
+    assert_eq!((small.push_run(&run, &target, &none), small.len()), (None, 0));
+    let empty = Account::new(0);
+    let mut poor = Outbox::new(MANY, &empty);
+    poor.connect(10);
+    while poor.push_run(&run, &target, &none).is_some() {}
+    assert!(poor.footprint() <= FREE && !poor.is_empty(), "{}", poor.footprint());
+}
+
+#[test]
+fn who_leaves_keeps_of_a_run_what_may_wait_for_it() {
+    let account = Account::new(1 << 20);
+    let mut outbox = Outbox::new(MANY, &account);
+    outbox.connect(1);
+    let (run, target) = run(1, 0, &[0, 1, 0, 1, 1], 50);
+    outbox.push_run(&run, &target, &MessageReservation::default()).unwrap();
+    assert_eq!(numbers(&mut outbox, 0), [1, 2, 3]);
+    outbox.disconnect();
+    assert_eq!((outbox.len(), outbox.places(), outbox.in_flight()), (2, 3, 1));
+    assert!(account.used() > 3 * 320, "nobody pays for it any more: {}", account.used());
+    outbox.connect(10);
+    assert_eq!(numbers(&mut outbox, 0), [2, 4, 5]);
+    outbox.close();
+    assert_eq!((outbox.footprint(), account.used()), (0, 0));
+}
+
+#[test]
+fn packets_are_made_once_and_reserved_first() {
+    let messages = || (1..=3).map(|number| delivery(number, 0, 0, 50).message).collect();
+    let account = Account::new(100);
+    let run = MessageRun::new(messages(), Some(account.clone())).unwrap();
+    let made = run.packets(1, |out| {
+        out.extend(b"packets");
+        true
+    });
+    assert_eq!(made, Some(&b"packets"[..]));
+    assert_eq!(run.packets(1, |_| panic!("they are made")), made);
+    assert_eq!(account.used(), run.packets_max());
+    assert_eq!(run.packets(0, |_| true), Some(&[][..]), "another layout");
+    let one_more = MessageRun::new(messages(), Some(account.clone())).unwrap();
+    assert_eq!(one_more.packets(0, |_| panic!("there is no memory")), None);
+    drop(run);
+    assert_eq!(account.used(), 0);
+    let own = MessageRun::new(messages(), None).unwrap();
+    assert_eq!(own.packets(0, |_| panic!("for one they are not kept")), None);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Push {
         class: u8,
         qos: u8,
     },
+    Run {
+        class: u8,
+        qos: Vec<u8>,
+    },
     Next,
+    /// Takes a run as it is, where one may go.
+    Whole,
     /// Answers the oldest publish that waits for an answer.
     Answer,
     Reconnect,
@@ -204,7 +323,12 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0..3_u8, 0..3_u8).prop_map(|(class, qos)| Step::Push { class, qos }),
+        2 => (0..3_u8, prop::collection::vec(0..3_u8, 2..5))
+            .prop_map(|(class, qos)| Step::Run { class, qos }),
+        1 => (0..3_u8, 2..5_usize)
+            .prop_map(|(class, count)| Step::Run { class, qos: vec![0; count] }),
         4 => Just(Step::Next),
+        2 => Just(Step::Whole),
         3 => Just(Step::Answer),
         1 => Just(Step::Reconnect),
         1 => (1..400_u16).prop_map(Step::Later),
@@ -232,11 +356,7 @@ impl Model {
                 let number = number(&delivery);
                 assert_eq!(self.seen.insert(number), !again, "only a repeated one comes twice");
                 if !again {
-                    self.got.push(number);
-                    let class = |of: u32| self.pushed[of as usize].1;
-                    let before = self.got.iter().rev().skip(1);
-                    let last = before.copied().find(|&other| class(other) == class(number));
-                    assert!(last.is_none_or(|last| last < number), "a class is in order");
+                    self.get(number);
                 }
                 match id {
                     None => assert_eq!((delivery.qos, again), (0, false)),
@@ -245,6 +365,14 @@ impl Model {
                 }
             }
         }
+    }
+
+    fn get(&mut self, number: u32) {
+        self.got.push(number);
+        let class = |of: u32| self.pushed[of as usize].1;
+        let before = self.got.iter().rev().skip(1);
+        let last = before.copied().find(|&other| class(other) == class(number));
+        assert!(last.is_none_or(|last| last < number), "a class is in order");
     }
 
     fn answer(&mut self, outbox: &mut Outbox) {
@@ -269,10 +397,11 @@ proptest! {
     #[test]
     fn an_outbox_keeps_its_promises(
         steps in prop::collection::vec(step(), 1..200),
-        count in 1..6_usize,
+        count in 1..9_usize,
         receive_maximum in 1..4_u16,
     ) {
-        let mut outbox = outbox(OutboxLimits { count, bytes: 1 << 20 });
+        let account = Account::new(1 << 30);
+        let mut outbox = Outbox::new(OutboxLimits { count, bytes: 1 << 20 }, &account);
         outbox.connect(receive_maximum);
         let (mut model, mut now, mut drops) = (Model::default(), 0_u64, 0);
         for step in steps {
@@ -281,6 +410,28 @@ proptest! {
                     let number = model.pushed.len() as u32;
                     model.pushed.push((number, class, qos));
                     outbox.push(delivery(number, class, qos, now + 50 * u64::from(class + 1)));
+                }
+                Step::Run { class, qos: all_qos } => {
+                    let first = model.pushed.len() as u32;
+                    let numbers = (first..).zip(&all_qos);
+                    model.pushed.extend(numbers.map(|(number, qos)| (number, class, *qos)));
+                    let deadline = now + 50 * u64::from(class + 1);
+                    let (run, target) = run(first, class, &all_qos, deadline);
+                    if outbox.push_run(&run, &target, &MessageReservation::default()).is_none() {
+                        for (number, qos) in (first..).zip(&all_qos) {
+                            outbox.push(delivery(number, class, *qos, deadline));
+                        }
+                    }
+                }
+                Step::Whole => {
+                    if let Some(run) = outbox.whole_run().cloned() {
+                        outbox.take_whole_run();
+                        for message in run.messages() {
+                            let number = u32::from_be_bytes(message.payload[..].try_into().unwrap());
+                            prop_assert!(model.seen.insert(number), "only a repeated one comes twice");
+                            model.get(number);
+                        }
+                    }
                 }
                 Step::Next => {
                     if let Some(next) = outbox.next(Time::from_millis(now)) {
@@ -307,6 +458,7 @@ proptest! {
             model.answer(&mut outbox);
         }
         prop_assert_eq!(outbox.in_flight(), 0);
-        prop_assert_eq!(outbox.bytes(), 0);
+        prop_assert!(outbox.next(Time::from_millis(now)).is_none());
+        prop_assert_eq!((outbox.bytes(), outbox.footprint(), account.used()), (0, 0, 0));
     }
 }

@@ -30,9 +30,9 @@ fn overlapping_subscriptions_deliver_once_with_the_largest_qos() {
     assert_eq!(all.route("a/b", None).all[0].qos, 1);
     assert!(all.unsubscribe(A, &subscription("a/+")) && !all.unsubscribe(A, &subscription("a/+")));
     assert_eq!(all.route("a/b", None).all[0].qos, 0);
-    all.remove(A);
+    assert_eq!(all.of(A, None).cloned().collect::<Vec<_>>(), all.remove(A, 10));
     assert_eq!(sessions(&all.route("a/b", None)), [2]);
-    all.remove(B);
+    all.remove(B, 10);
     assert!(all.is_empty() && all.root.is_empty(), "no node is left");
 }
 
@@ -60,6 +60,22 @@ fn groups_stand_beside_own_subscriptions() {
     assert!(all.unsubscribe(A, &subscription("$share/g/a/+")));
     assert_eq!(all.route("a/b", None).groups[0][0].session, B);
     assert_eq!((all.count(A), all.len()), (2, 3));
+}
+
+#[test]
+fn many_subscriptions_are_looked_at_and_ended_a_part_at_a_time() {
+    let mut all = Subscriptions::default();
+    for number in 0..7 {
+        all.subscribe(A, subscription(&format!("a/{number}")), qos(1));
+    }
+    let (mut last, mut seen) = (None, 0);
+    while let Some(end) = all.of(A, last.as_ref()).take(3).last().cloned() {
+        seen += all.of(A, last.as_ref()).take(3).count();
+        last = Some(end);
+    }
+    assert_eq!((seen, all.of(B, None).count()), (7, 0));
+    let ended: Vec<usize> = (0..4).map(|_| all.remove(A, 3).len()).collect();
+    assert_eq!((ended, all.len(), all.root.is_empty()), (vec![3, 3, 1, 0], 0, true));
 }
 
 /// Topics and filters of few levels and few names, so that they meet.

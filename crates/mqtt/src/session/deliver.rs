@@ -54,9 +54,17 @@ impl<S: SessionSubscriber> Session<S> {
         let mut outbox = subscriber.outbox();
         let mut count = 0;
         let mut times = Vec::new();
+        let has_aliases = version == Version::V5 && !outward.aliases.is_none();
         let has_more = loop {
             if out.len() >= OUT_MAX {
                 break true;
+            }
+            if let Some(run) = outbox.whole_run().filter(|_| !has_aliases)
+                && deliver::publish_run(out, version, run, (maximum, OUT_MAX))
+            {
+                count += run.messages().len();
+                outbox.take_whole_run();
+                continue;
             }
             match outbox.next(now) {
                 None => {

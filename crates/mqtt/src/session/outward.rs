@@ -40,6 +40,11 @@ pub(super) struct Aliases {
 }
 
 impl Aliases {
+    /// Whether the client takes none.
+    pub(super) fn is_none(&self) -> bool {
+        self.maximum == 0
+    }
+
     pub(super) fn of(&mut self, topic: &Bytes) -> Option<Alias> {
         if self.maximum == 0 {
             return None;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use slotmap::SparseSecondaryMap;
 use tidegate_log::{Deed, Lever};
-use tidegate_schedule::queue::DeliveryKey;
+use tidegate_schedule::queue::{Delivery, DeliveryKey};
 
 use super::base::Base;
 
@@ -37,8 +37,29 @@ impl Deeds {
         }
     }
 
-    /// Those of a delivery that ends.
+    /// Those of a delivery that is forgotten.
     pub(super) fn take(&mut self, key: DeliveryKey) -> Vec<Deed> {
         self.0.remove(key).unwrap_or_default()
+    }
+
+    /// Those of a delivery that ends, and when it left its queue, where that is not what its class promises: most leave
+    /// in time and untouched, and what is alike of consecutive records is one run of the log.
+    pub(super) fn end(
+        &mut self,
+        base: &Base,
+        (key, delivery): (DeliveryKey, &Delivery),
+        is_lent: bool,
+    ) -> Vec<Deed> {
+        let mut deeds = self.take(key);
+        let at = delivery.progress.handed_at;
+        let is_late = delivery.deadline < at;
+        let is_touched = is_lent || deeds.iter().any(|deed| deed.after.is_some());
+        if delivery.progress.is_handed() && (is_late || is_touched) {
+            let what = base.options.classes.spec(delivery.spec.class).name.clone();
+            let place = deeds.iter().position(|deed| deed.after.is_none()).unwrap_or(deeds.len());
+            let after = Some(at.since(delivery.arrived));
+            deeds.insert(place, Deed { lever: Lever::Queue, what, after });
+        }
+        deeds
     }
 }

@@ -82,6 +82,7 @@ impl Egress {
             wake: None,
             trust: Trust::default(),
             overtaken: Size::ZERO,
+            is_flooded: false,
         };
         let uplinks = options.uplinks.iter().enumerate().map(uplink).collect();
         Egress {

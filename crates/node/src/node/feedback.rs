@@ -156,7 +156,7 @@ impl Node {
         if let Some(leg) = &ended.leg {
             let by = self.egress.carrier(ended.delivery.spec.output);
             let by = by.filter(|_| fate == Fate::Confirmed);
-            let deeds = self.deeds.take(key);
+            let deeds = self.deeds.end(&self.base, (key, &ended.delivery), by.is_some());
             self.durability.note_fate(self.base.now, leg, Ending { fate, by, deeds });
         }
         if fate == Fate::Confirmed {

@@ -31,7 +31,9 @@ tidegate_types::named! {
         Queue = "tidegate-queue",
         /// With queues, and a script that looks at all that waits, for each request.
         Script = "tidegate-script",
-        /// The same for each request and each response.
+        /// With queues, and the paper's other script: last in, first out.
+        Lifo = "tidegate-lifo",
+        /// Like the script that looks, for each request and each response.
         Both = "tidegate-both",
     }
 }
@@ -84,12 +86,14 @@ impl Contestant {
                 text.push_str("queue = false\n");
                 &[]
             }
-            Contestant::Script | Contestant::EnvoyScript => &["envoy_on_request"],
+            Contestant::Script | Contestant::EnvoyScript | Contestant::Lifo => {
+                &["envoy_on_request"]
+            }
             Contestant::Both => &["envoy_on_request", "envoy_on_response"],
             _ => &[],
         };
         if !entries.is_empty() {
-            let mut script = String::from(ITERATE);
+            let mut script = String::from(if self == Contestant::Lifo { LIFO } else { ITERATE });
             for entry in entries {
                 script.push_str(&format!("{entry} = look\n"));
             }
@@ -121,6 +125,10 @@ const ITERATE: &str = "local function look(h)
     end
   end
 end
+";
+
+/// Puts each message before those that wait.
+const LIFO: &str = "local function look(h) h:message():moveToFront() end
 ";
 
 /// Envoy as a sidecar: one listener, one cluster, no access log.

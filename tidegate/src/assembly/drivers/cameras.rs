@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context;
-use tidegate_frames::piece;
+use tidegate_frames::{Gains, piece};
 use tidegate_node::io::OutputId;
 use tidegate_node::rules::{FullPolicy, Rule};
 use tidegate_types::class::Classes;
 use tidegate_types::record::AcceptMode;
 use tidegate_types::topic::Filter;
 
-use super::{Tasks, available};
+use super::{Tasks, available, log_keys};
 use crate::config::frames::LATENCY;
 use crate::config::{CameraConfig, Config};
 use crate::node::contract::OutputPort;
@@ -19,7 +19,8 @@ use crate::node::event_loop::Running;
 use crate::observe::status::Boards;
 use crate::services::cameras::site::site;
 use crate::services::cameras::{
-    self, CameraOptions, FramesOptions, SendOptions, Shelf, Source, SourceOptions, load_ladder,
+    self, CameraOptions, FramesOptions, RecentLimit, SendOptions, Shelf, Source, SourceOptions,
+    StoreOptions, load_ladder, topics,
 };
 
 /// Bytes of a piece that goes by a link: ten of them make a frame of a tight channel, so what is given up of
@@ -29,27 +30,33 @@ const PIECE: usize = 8 << 10;
 const PIECE_HERE: usize = 8 << 20;
 /// What a record has beside its payload: its topic and the piece's head.
 const BESIDE: usize = 1 << 10;
-/// Topics of frames: `#` of a rule or a right does not cover them.
-const TOPICS: &str = "$frames/#";
 
-/// The rule of frames, before all others: `None` where there are none.
+/// The rules of frames, before all others: one for each edge server, the first one last.
 ///
 /// # Errors
 /// A configuration that was not checked.
-pub(crate) fn rule(config: &Config, classes: &Classes) -> anyhow::Result<Option<Rule>> {
+pub(crate) fn rules(config: &Config, classes: &Classes) -> anyhow::Result<Vec<Rule>> {
     if !config.frames.is_set() {
-        return Ok(None);
+        return Ok(Vec::new());
     }
-    let to = config.output.iter().position(|output| output.label() == config.frames.to());
+    let ways: Vec<&str> = config.frames.ways().collect();
+    let rules = ways.iter().enumerate().rev();
+    rules.map(|(way, to)| rule(config, classes, way, to)).collect()
+}
+
+fn rule(config: &Config, classes: &Classes, way: usize, to: &str) -> anyhow::Result<Rule> {
+    let to = config.output.iter().position(|output| output.label() == to);
     let to = OutputId(u16::try_from(to.context("[frames]: no such output")?)?);
+    let name = if way == 0 { "frames".into() } else { format!("frames-{}", way + 1).into() };
     let class = match &config.frames.class {
         Some(name) => classes.by_name(name).with_context(|| format!("no class {name:?}"))?,
         None => classes.for_latency(LATENCY.0),
     };
     let rule = Rule::catch_all(classes, vec![to]);
-    Ok(Some(Rule {
-        name: "frames".into(),
-        filters: vec![Filter::new(TOPICS)?],
+    Ok(Rule {
+        name,
+        // `#` of a rule or a right does not cover them.
+        filters: vec![Filter::new(&format!("{}#", topics(way)))?],
         latency: classes.spec(class).latency.min(LATENCY.0),
         class,
         // What does not fit is a piece that did not arrive: its frame is given up.
@@ -57,7 +64,7 @@ pub(crate) fn rule(config: &Config, classes: &Classes) -> anyhow::Result<Option<
         // Who sends learns of each piece when it is there.
         accept: AcceptMode::Confirmed,
         ..rule
-    }))
+    })
 }
 
 /// Starts the output to subscribers.
@@ -96,19 +103,30 @@ pub(crate) async fn start_frames(
     let piece = if is_local { PIECE_HERE } else { PIECE };
     let piece = piece.min(record_max.saturating_sub(BESIDE + piece::HEAD)).max(1);
     let site = frames.channel.as_deref().map(site).transpose().context("[frames] channel")?;
-    let send = SendOptions { controller: frames.controller.into(), piece, site, is_local };
+    let gains = Gains { gain_p: frames.gain_p, gain_i: frames.gain_i, aim: frames.aim };
+    let controller = frames.controller.into();
+    let send = SendOptions { controller, piece, site, gains, is_local, way: 0 };
     let cameras = config.camera.iter().map(camera).collect::<anyhow::Result<_>>()?;
     let listen = frames.listen.as_ref().map(|listen| available(&listen.0)).unwrap_or_default();
+    let store = match frames.directory.clone() {
+        Some(directory) => {
+            let (room, keys) = (frames.keep.0.0, log_keys(&config.log)?);
+            Some(StoreOptions { directory, room, keys })
+        }
+        None => None,
+    };
     let options = FramesOptions {
         node: config.node.name().into(),
         listen,
         tls: config.frames_tls(),
         nodes: frames.nodes.clone(),
         cameras,
-        server: frames.server.clone(),
+        servers: frames.servers(),
         send,
         workers: frames.workers as usize,
-        store: frames.directory.clone().map(|folder| (folder, frames.keep.0.0)),
+        replica: if is_local { frames.replica.0.0 } else { 0 },
+        recent: RecentLimit { span: frames.recent_for.0, bytes: frames.recent.0.0 },
+        store,
     };
     cameras::start(options, shelf, running.intake.clone(), &boards.frames, tasks).await
 }

@@ -171,8 +171,11 @@ pub struct Select {
 #[derive(Clone, Debug, Args)]
 pub struct ExplainArguments {
     /// The record: NODE/INCARNATION/STREAM/SEQ, as its headers and `tidegate log cat` say it
-    #[arg(required_unless_present = "topic", conflicts_with = "topic")]
+    #[arg(required_unless_present_any = ["topic", "frame"], conflicts_with_all = ["topic", "frame"])]
     pub identity: Option<Identity>,
+    /// A frame of a camera of this node instead: CAMERA/NUMBER, as its subscribers get it
+    #[arg(long, value_name = "CAMERA/NUMBER", requires = "config", conflicts_with = "topic", value_parser = frame_name)]
+    pub frame: Option<FrameName>,
     /// The last records of topics that match a filter, instead of one by its identity
     #[arg(long, value_name = "FILTER", value_parser = topic_filter)]
     pub topic: Option<topic::Filter>,
@@ -185,6 +188,15 @@ pub struct ExplainArguments {
     #[command(flatten)]
     /// Which log.
     pub place: LogPlace,
+}
+
+/// A frame, as people name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrameName {
+    /// Its camera.
+    pub camera: String,
+    /// Its number.
+    pub number: u64,
 }
 
 pub(in crate::cli) const LOG_HELP: &str = "\
@@ -248,12 +260,16 @@ Where parts of the log are damaged the rest is written, and the exit code is 1."
 
 pub(in crate::cli) const EXPLAIN_HELP: &str = "\
 Tells a record's life from the log: when it was accepted, under which stream, class and bound, what
-became of it at each of its outputs, or that it is held and where. Where the log does not know it, why
-that can be. It reads only, and may be used while the node runs.
+acted on it, what became of it at each of its outputs, or that it is held and where. Where the log does
+not know it, why that can be. It reads only, and may be used while the node runs.
+
+With --frame it tells a frame's life, from [frames] directory: at which rung it left in which flow, and
+how that ended.
 
 Examples:
   tidegate explain gate-7/1c9f5a0be7d20c11/12/345 -c node.toml
-  tidegate explain --topic plant/7/alarm --last 3 -d /var/lib/tidegate/log";
+  tidegate explain --topic plant/7/alarm --last 3 -d /var/lib/tidegate/log
+  tidegate explain --frame gate-north/1795255200000000000 -c node.toml";
 
 fn numbers(text: &str) -> Result<RangeInclusive<u64>, String> {
     let wrong = || "a number or two, as in 345 or 300-345".to_owned();
@@ -261,6 +277,13 @@ fn numbers(text: &str) -> Result<RangeInclusive<u64>, String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let (first, last) = (number(first)?, number(last)?);
     if first <= last { Ok(first..=last) } else { Err(wrong()) }
+}
+
+fn frame_name(text: &str) -> Result<FrameName, String> {
+    let parts = text.rsplit_once('/').and_then(|(camera, number)| {
+        Some(FrameName { camera: camera.into(), number: number.parse().ok()? })
+    });
+    parts.ok_or_else(|| "a camera and a number, as in gate-north/1795255200000000000".into())
 }
 
 fn topic_filter(text: &str) -> Result<topic::Filter, String> {
@@ -291,6 +314,9 @@ mod tests {
         assert_eq!(moment("1970-01-02"), Ok(Moment(86_400_000_000_000)));
         assert!(moment("2h").unwrap() < moment("1h ago").unwrap());
         assert!(moment("yesterday").is_err());
+        let frame = FrameName { camera: "hall/1".into(), number: 42 };
+        assert_eq!(frame_name("hall/1/42"), Ok(frame));
+        assert!(frame_name("hall").is_err() && frame_name("hall/x").is_err());
         assert!(topic_filter("plant/#").is_ok() && topic_filter("plant/#/x").is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! `tidegate explain`: a record's life, from the log.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
@@ -8,16 +8,17 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use tidegate_log::{
-    Deed, DeliveryEnd, DeliveryHistory, Entry, LoggedRecord, ReadPosition, RecordHistory, Recovery,
-    Scanned, SegmentId, WallTime,
+    Deed, DeliveryEnd, DeliveryHistory, Entry, Lever, LoggedRecord, ReadPosition, RecordHistory,
+    Recovery, Scanned, SegmentId, WallTime,
 };
-use tidegate_types::record::Identity;
+use tidegate_types::record::{Fate, Identity};
 use tidegate_types::units::Time;
 
 use super::files::{LogFiles, Segment};
 use super::record::{fate_in_words, identity};
 use super::{Carried, Told};
 use crate::cli::log::{ExplainArguments, LogPlace};
+use crate::input::streams::PLACED;
 use crate::observe::status::table::{size, span};
 use crate::support::time::Moment;
 
@@ -26,7 +27,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> 
     let log = LogFiles::find(arguments.directory.as_deref(), &arguments.place)?;
     let recovery = log.recover()?;
     let ids: Vec<SegmentId> = log.sizes()?.into_keys().collect();
-    let mut book = Book { log: &log, ids, damaged: false };
+    let mut book = Book::new(&log, ids);
     let found = match &arguments.identity {
         Some(wanted) => book.by_identity(wanted)?.into_iter().collect(),
         None => {
@@ -54,7 +55,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> 
     }
     for (name, mut life) in found {
         book.follow(&mut life)?;
-        out.write_all(in_words(&name, &life, &recovery).as_bytes())?;
+        out.write_all(book.in_words(&name, &life, &recovery).as_bytes())?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -68,7 +69,7 @@ pub(super) fn life(
     let log = LogFiles::find(directory, place)?;
     let recovery = log.recover()?;
     let ids: Vec<SegmentId> = log.sizes()?.into_keys().collect();
-    let mut book = Book { log: &log, ids, damaged: false };
+    let mut book = Book::new(&log, ids);
     let Some((name, mut life)) = book.by_identity(identity)? else {
         return Ok(Told { text: book.why_not(identity, &recovery)?, carried: Vec::new() });
     };
@@ -83,7 +84,7 @@ pub(super) fn life(
         })
     };
     let carried = life.deliveries.iter().filter_map(carried).collect();
-    Ok(Told { text: in_words(&name, &life, &recovery), carried })
+    Ok(Told { text: book.in_words(&name, &life, &recovery), carried })
 }
 
 /// The segments of a log, to look records up in.
@@ -92,9 +93,15 @@ struct Book<'a> {
     ids: Vec<SegmentId>,
     /// Whether something could not be read where a record may have stood.
     damaged: bool,
+    /// Segments whose fates tell what acted on a record.
+    telling: BTreeSet<SegmentId>,
 }
 
-impl Book<'_> {
+impl<'a> Book<'a> {
+    fn new(log: &'a LogFiles, ids: Vec<SegmentId>) -> Self {
+        Book { log, ids, damaged: false, telling: BTreeSet::new() }
+    }
+
     fn by_identity(
         &mut self,
         wanted: &Identity,
@@ -180,7 +187,7 @@ impl Book<'_> {
     }
 
     /// Follows a record through the log behind it. A segment behind which all is still owed is not read.
-    fn follow(&self, life: &mut RecordHistory) -> anyhow::Result<()> {
+    fn follow(&mut self, life: &mut RecordHistory) -> anyhow::Result<()> {
         let later: Vec<SegmentId> =
             self.ids.iter().copied().filter(|id| *id >= life.segment).collect();
         for (at, &id) in later.iter().enumerate() {
@@ -195,6 +202,9 @@ impl Book<'_> {
             }
             let Some(segment) = self.log.open(id)? else { continue };
             let Ok(opened) = &segment.opened else { continue };
+            if opened.tells_deeds {
+                self.telling.insert(id);
+            }
             let (of, sequence) = (life.segment, life.sequence);
             segment.read_from(ReadPosition::first(opened), |opened, found| {
                 let Scanned::Frame(frame) = found else { return ControlFlow::Continue(()) };
@@ -269,6 +279,66 @@ impl Book<'_> {
         }
         Ok(false)
     }
+
+    /// A record's life.
+    fn in_words(&self, name: &Identity, life: &RecordHistory, recovery: &Recovery) -> String {
+        let record = &life.record;
+        let mut text = format!("{name}\n");
+        let mut say = |what: &str, words: String| {
+            let _ = writeln!(text, "  {what:<10} {words}");
+        };
+        let arrived = record.wall.map_or_else(
+            || "at a time when the node knew no wall time".to_owned(),
+            |wall| format!("{} by the node's clock", with_doubt(wall)),
+        );
+        say("accepted", format!("{arrived}; boot {:016x}", life.boot));
+        let key = String::from_utf8_lossy(&record.key);
+        let payload = size(record.payload.len() as u64);
+        let count = record.properties.iter().count();
+        say("topic", format!("{}; {payload}, {count} properties", key.escape_debug()));
+        if let Some(made) = record.source_unix_ns {
+            say("made", format!("{} as its source says", Moment(made)));
+        }
+        let known = recovery.streams.get(&record.stream);
+        let stream = known.map_or_else(
+            || "whose rule and source the log has forgotten".to_owned(),
+            |known| format!("of rule {:?} and source {:?}", known.name.rule, known.name.source),
+        );
+        say("stream", format!("{} {stream}", record.stream.0));
+        let bound = span(record.deadline.since(record.arrived).as_secs_f64());
+        say("class", format!("{}, bound {bound}", record.class));
+        say("deadline", wall_of(record, record.deadline));
+        say("expires", record.expires.map_or("never".into(), |at| wall_of(record, at)));
+        if let Some(from) = &record.foreign {
+            let from = &from.origin.node;
+            let is_placed = known.is_some_and(|known| known.name.source.starts_with(PLACED));
+            match is_placed {
+                true => say("owner", format!("this node owns its topic; {from} accepted it first")),
+                false => say("from", format!("{from} accepted it first, and sent it by a link")),
+            }
+        }
+        say("log", format!("{}, entry {}", life.segment, life.sequence));
+        for DeliveryHistory { output, end } in &life.deliveries {
+            for deed in end.iter().flat_map(|end| &end.deeds) {
+                say(deed.lever.name(), done(record, deed));
+            }
+            if end.as_ref().is_some_and(|end| self.has_left_in_time(end)) {
+                say(Lever::Queue.name(), format!("left class {} within its bound", record.class));
+            }
+            say(
+                output,
+                end.as_ref()
+                    .map_or_else(|| format!("held: no fate yet, kept in {}", life.segment), ended),
+            );
+        }
+        text
+    }
+
+    /// A confirmed delivery of which nothing else is told: then its log would tell, were it not so.
+    fn has_left_in_time(&self, end: &DeliveryEnd) -> bool {
+        let is_told = end.deeds.iter().any(|deed| deed.lever == Lever::Queue);
+        end.fate == Some(Fate::Confirmed) && !is_told && self.telling.contains(&end.segment)
+    }
 }
 
 /// A point of the record's own clock in wall time.
@@ -289,52 +359,19 @@ fn with_doubt(wall: WallTime) -> String {
     format!("{} (give or take {doubt})", Moment(wall.unix_ns))
 }
 
-fn in_words(name: &Identity, life: &RecordHistory, recovery: &Recovery) -> String {
-    let record = &life.record;
-    let mut text = format!("{name}\n");
-    let mut say = |what: &str, words: String| {
-        let _ = writeln!(text, "  {what:<10} {words}");
-    };
-    let arrived = record.wall.map_or_else(
-        || "at a time when the node knew no wall time".to_owned(),
-        |wall| format!("{} by the node's clock", with_doubt(wall)),
-    );
-    say("accepted", format!("{arrived}; boot {:016x}", life.boot));
-    let key = String::from_utf8_lossy(&record.key);
-    let payload = size(record.payload.len() as u64);
-    let count = record.properties.iter().count();
-    say("topic", format!("{}; {payload}, {count} properties", key.escape_debug()));
-    if let Some(made) = record.source_unix_ns {
-        say("made", format!("{} as its source says", Moment(made)));
-    }
-    let known = recovery.streams.get(&record.stream);
-    let stream = known.map_or_else(
-        || "whose rule and source the log has forgotten".to_owned(),
-        |known| format!("of rule {:?} and source {:?}", known.name.rule, known.name.source),
-    );
-    say("stream", format!("{} {stream}", record.stream.0));
-    let bound = span(record.deadline.since(record.arrived).as_secs_f64());
-    say("class", format!("{}, bound {bound}", record.class));
-    say("deadline", wall_of(record, record.deadline));
-    say("expires", record.expires.map_or("never".into(), |at| wall_of(record, at)));
-    if let Some(from) = &record.foreign {
-        say("from", format!("{}: this node has it to relay, or owns its topic", from.origin.node));
-    }
-    say("log", format!("{}, entry {}", life.segment, life.sequence));
-    for DeliveryHistory { output, end } in &life.deliveries {
-        for Deed { lever, what, after } in end.iter().flat_map(|end| &end.deeds) {
-            let when = after.map_or_else(String::new, |after| {
-                format!(", {}", wall_of(record, record.arrived + after))
-            });
-            say(lever.name(), format!("{what}{when}"));
+/// What acted on a record, and when.
+fn done(record: &LoggedRecord, Deed { lever, what, after }: &Deed) -> String {
+    let Some(after) = *after else { return what.to_string() };
+    let when = wall_of(record, record.arrived + after);
+    let bound = record.deadline.since(record.arrived);
+    match lever {
+        Lever::Queue if after > bound => {
+            let late = span((after - bound).as_secs_f64());
+            format!("left class {what}, {when}: {late} late")
         }
-        say(
-            output,
-            end.as_ref()
-                .map_or_else(|| format!("held: no fate yet, kept in {}", life.segment), ended),
-        );
+        Lever::Queue => format!("left class {what}, {when}"),
+        Lever::Script | Lever::Path => format!("{what}, {when}"),
     }
-    text
 }
 
 fn ended(end: &DeliveryEnd) -> String {

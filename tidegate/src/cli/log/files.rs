@@ -17,7 +17,7 @@ use tidegate_types::units::Size;
 use crate::assembly::drivers::log_keys;
 use crate::assembly::secrets::{key_of_file, log_key};
 use crate::cli::log::{KEY_VARIABLE, LogArguments, LogPlace};
-use crate::config::{read, read_file};
+use crate::config::{Config, read, read_file};
 use crate::node::journal;
 use crate::node::log_store::SpoolError;
 use crate::node::log_store::folder::segment_path;
@@ -36,6 +36,17 @@ pub(super) struct LogFiles {
     keys: Vec<Key>,
 }
 
+/// A configuration without mistakes.
+pub(super) fn config_of(file: &Path, or_else: &str) -> anyhow::Result<Config> {
+    let text = read_file(file).map_err(anyhow::Error::msg)?;
+    let reading = read(&text);
+    let name = file.display().to_string();
+    if reading.counts().0 > 0 {
+        anyhow::bail!("{}{name}: correct it{or_else}", reading.render(&name, &text));
+    }
+    Ok(reading.config)
+}
+
 impl LogFiles {
     /// The log of a command of `tidegate log`.
     pub(super) fn of(arguments: &LogArguments) -> anyhow::Result<LogFiles> {
@@ -49,18 +60,11 @@ impl LogFiles {
         let given = folder.filter(|path| path.is_file());
         let mut directory = folder.map(Path::to_path_buf);
         if let Some(file) = given.or(place.config.as_deref()) {
-            let text = read_file(file).map_err(anyhow::Error::msg)?;
-            let reading = read(&text);
-            let name = file.display().to_string();
-            if reading.counts().0 > 0 {
-                anyhow::bail!(
-                    "{}{name}: correct it, or name the log's folder",
-                    reading.render(&name, &text)
-                );
-            }
-            keys = log_keys(&reading.config.log)?;
+            let config = config_of(file, ", or name the log's folder")?;
+            keys = log_keys(&config.log)?;
+            let name = file.display();
             let missing = || format!("{name}: has no [log] directory: name the log's folder");
-            directory = Some(reading.config.log.directory.with_context(missing)?);
+            directory = Some(config.log.directory.with_context(missing)?);
         }
         for file in &place.key_files {
             keys.push(key_of_file(file).with_context(|| format!("--key-file {}", file.display()))?);

@@ -61,6 +61,23 @@ fn leads_somewhere(config: &Config, place: &Place, findings: &mut Findings) {
             findings.error(place.to("to"), text);
         }
     }
+    if frames.server.is_none() && !frames.fallback.is_empty() {
+        findings.error(place.to("fallback"), "instead of which one? Give server and to");
+    }
+    for (index, one) in frames.fallback.iter().enumerate() {
+        let place = place.to("fallback").to(index);
+        if let Some(server) = &one.server
+            && host_and_port(server).is_none_or(|(_, port)| port.is_none())
+        {
+            let text = format!("{server:?} is no host and port: write \"edge-2.example:7420\"");
+            findings.error(place.to("server"), text);
+        }
+        if let Some(to) = &one.to
+            && !config.output.iter().any(|output| output.label() == to)
+        {
+            findings.unknown(place.to("to"), "output", format!("there is no output {to:?}"));
+        }
+    }
     if config.output.iter().any(|output| output.label() == SUBSCRIBERS) && frames.is_served_here() {
         let text =
             format!("{SUBSCRIBERS:?} is the output to subscribers of frames: give another name");

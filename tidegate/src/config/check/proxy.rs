@@ -30,6 +30,16 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
         let place = section.to("listener").to(index);
         one_name(listener.label(), &place, &mut names, findings);
         listener_is_good(listener, &place, findings);
+        let upstreams = || proxy.upstream.iter().map(UpstreamConfig::label);
+        if let Some(to) = listener.other.as_deref().filter(|to| !upstreams().any(|one| one == *to))
+        {
+            let text = format!("no upstream {to:?}: {}", suggest(to, upstreams()));
+            findings.error(place.to("other"), text);
+        }
+        if listener.other.is_some() && listener.tls.is_some() {
+            let text = "what comes by TLS is HTTP: leave out one of other and tls";
+            findings.error(place.to("other"), text);
+        }
     }
     for (index, route) in proxy.route.iter().enumerate() {
         route_is_good(config, route, &section.to("route").to(index), findings);
@@ -220,6 +230,11 @@ mod tests {
             ("keep_alive = \"0s\"", "no client is that fast"),
             ("write_timeout = \"0s\"", "no client is that fast"),
             ("streams = 0", "give at least 1"),
+            ("other = \"ap\"", "did you mean \"app\"?"),
+            (
+                "other = \"app\"\ntls = { certificate = \"c\", key = \"k\" }",
+                "leave out one of other and tls",
+            ),
             ("trusted = [\"10.0.0.0/40\"]", "is no network"),
         ] {
             let told = told(&format!("{BASE}{more}\n{UPSTREAM}"));

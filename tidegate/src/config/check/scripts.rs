@@ -64,15 +64,22 @@ fn endpoints(script: &ScriptConfig, place: &Place, findings: &mut Findings) {
         let text = format!("{} endpoints: at most {ENDPOINTS_MAX}", script.transform.len());
         findings.error(place.to("transform"), text);
     }
-    if script.notify.len() > ENDPOINTS_MAX {
-        let text = format!("{} endpoints: at most {ENDPOINTS_MAX}", script.notify.len());
-        findings.error(place.to("notify"), text);
+    let of_names = script.notifications.values().map(Vec::len).sum::<usize>();
+    for (key, count) in [("notify", script.notify.len()), ("notifications", of_names)] {
+        if count > ENDPOINTS_MAX {
+            let text = format!("{count} endpoints: at most {ENDPOINTS_MAX}");
+            findings.error(place.to(key), text);
+        }
     }
     let transform = script.transform.iter();
     let transform = transform.map(|(name, url)| (place.to("transform").to(name.as_str()), url));
     let notify = script.notify.iter().enumerate();
     let notify = notify.map(|(index, url)| (place.to("notify").to(index), url));
-    for (place, url) in transform.chain(notify) {
+    let named = script.notifications.iter().flat_map(|(name, urls)| {
+        let place = place.to("notifications").to(name.as_str());
+        urls.iter().enumerate().map(move |(index, url)| (place.to(index), url))
+    });
+    for (place, url) in transform.chain(notify).chain(named) {
         match Endpoint::parse(url) {
             Ok(endpoint) if endpoint.is_tls() && script.tls.is_none() => findings.error(
                 place,
@@ -114,6 +121,7 @@ mod tests {
             ("transform = { small = \"https://h/\" }", "https:// without an authority"),
             ("notify = [\"https://h/\"]\ntls = {}", "no ca: name the authorities"),
             ("notify = [\"h:80\"]", "write http://host:port/path"),
+            ("notifications = { slow = [\"h:80\"] }", "write http://host:port/path"),
             ("parameters = { \"a-b\" = 1 }", "no name of a value in Luau"),
             ("tiem = \"1ms\"", "did you mean \"time\"?"),
             ("[[stream]]\nscript = \"shet\"", "did you mean \"shed\"?"),

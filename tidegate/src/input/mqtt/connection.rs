@@ -9,12 +9,13 @@ mod review;
 mod safety;
 mod turn;
 
-use std::future::ready;
+use std::future::{poll_fn, ready};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 
 use tidegate_log::SessionOwner;
 use tidegate_mqtt::Violation;
@@ -29,7 +30,7 @@ use self::safety::{Gates, safe};
 use self::turn::Turn;
 use super::afterlife::{Left, settle};
 use super::buffer::Buffer;
-use super::clients::{Caller, Line};
+use super::clients::{Caller, Line, Registration, Taken};
 use super::listener::{Call, Shared};
 use super::options::MqttOptions;
 use super::pulse::{Pulse, arm};
@@ -130,21 +131,11 @@ impl Connection<'_> {
         if client.is_empty() {
             client = self.shared.options.clients.assign();
         }
-        let is_clean = self.session.is_clean();
-        let MqttOptions { clients, sessions_max, .. } = &self.shared.options;
-        let caller = Caller {
-            owner: SessionOwner::new(self.grants.user()),
-            payer: payer(self.grants.user(), self.peer.ip()).into(),
-            quota: self.quota,
-            door: self.shared.door,
+        // Boxed, as what is only at the begin or the end of a connection: all have the room of the largest part.
+        let (mut registration, mut line) = match Box::pin(self.register(&client)).await {
+            Ok(registered) => registered,
+            Err(taken) => return Box::pin(self.refuse_client(taken)).await,
         };
-        let (mut registration, heritage) =
-            match clients.register(&client, caller, is_clean, *sessions_max) {
-                Ok(registered) => registered,
-                Err(taken) => return self.refuse_client(taken).await,
-            };
-        self.shared.tell_gone().await;
-        let mut line = self.inherit(heritage).await;
         let (orders, patience) = (Orders::default(), self.shared.options.stop_grace);
         let (end, takeover) = {
             let mut serving = pin!(async {
@@ -184,13 +175,28 @@ impl Connection<'_> {
         self.session.withdraw(&mut self.effects.records);
         self.session.take_back(&mut self.effects.again);
         self.effects.releases.clear();
-        self.forget_will(&end).await;
-        self.finish(&end, &mut line).await;
+        Box::pin(self.forget_will(&end)).await;
+        Box::pin(self.finish(&end, &mut line)).await;
         let (shared, session) = (self.shared, &mut self.session);
         let account = &self.account;
-        settle(Left { shared, session, account, end: &end, line, registration, takeover, word })
-            .await;
+        let left = Left { shared, session, account, end: &end, line, registration, takeover, word };
+        Box::pin(settle(left)).await;
         end
+    }
+
+    /// Makes it the connection of its client, with what an older one left.
+    async fn register(&mut self, client: &Arc<str>) -> Result<(Registration, Option<Line>), Taken> {
+        let is_clean = self.session.is_clean();
+        let MqttOptions { clients, sessions_max, .. } = &self.shared.options;
+        let caller = Caller {
+            owner: SessionOwner::new(self.grants.user()),
+            payer: payer(self.grants.user(), self.peer.ip()).into(),
+            quota: self.quota,
+            door: self.shared.door,
+        };
+        let (registration, heritage) = clients.register(client, caller, is_clean, *sessions_max)?;
+        self.shared.tell_gone().await;
+        Ok((registration, self.inherit(heritage).await))
     }
 
     async fn serve(&mut self, client: Arc<str>, line: &mut Line, orders: &Orders) -> End {
@@ -266,8 +272,8 @@ impl Connection<'_> {
                     None => return Err(End::Stopping),
                 },
                 () = leaving.ordered() => {}
-                writable = self.stream.writable(), if blocked => writable.map_err(failed)?,
-                room = self.shared.room.wait(&self.account, excess.unwrap_or(0)), if crowded => {
+                writable = seldom(blocked, || self.stream.writable()) => writable.map_err(failed)?,
+                room = seldom(crowded, || self.shared.room.wait(&self.account, excess.unwrap_or(0))) => {
                     self.room = Some(room);
                 }
                 readable = self.buffer.readable(&self.stream), if reading => {
@@ -278,13 +284,13 @@ impl Connection<'_> {
                     }
                 }
                 () = rung(seat.as_ref()), if !blocked => {}
-                () = roomy(full.as_ref()), if full.is_some() => self.crowded = None,
+                () = seldom(full.is_some(), || roomy(full.as_ref())) => self.crowded = None,
                 () = timer.as_mut(), if deadline.is_some() => match leaving.deadline() {
                     Some(until) if until <= Instant::now() => return Err(leaving.end()),
                     Some(_) => {}
                     None => pulse.check(deadline, self.shared.room.is_awaited())?,
                 },
-                () = safe(journal.as_ref(), mark), if mark.is_some() => {}
+                () = seldom(mark.is_some(), || safe(journal.as_ref(), mark)) => {}
                 () = ready(()), if has_more && !blocked && mark.is_none() => {}
             }
         }
@@ -317,6 +323,15 @@ impl Connection<'_> {
     async fn fill(&mut self) -> Result<(), End> {
         heard(self.buffer.fill(&mut self.stream).await)
     }
+}
+
+/// A wait that is only sometimes one: boxed, so that connections without it have no room for it.
+fn seldom<F: Future>(is_on: bool, wait: impl FnOnce() -> F) -> impl Future<Output = F::Output> {
+    let mut wait = is_on.then(|| Box::pin(wait()));
+    poll_fn(move |context| match &mut wait {
+        Some(wait) => wait.as_mut().poll(context),
+        None => Poll::Pending,
+    })
 }
 
 fn failed(error: io::Error) -> End {

@@ -379,3 +379,16 @@ async fn admit(stream: TcpStream, peer: SocketAddr, word: watch::Receiver<Word>)
     };
     connection::run(Call { stream, peer, shared, word, look, place, arrival }).await;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_waits_in_a_small_task() {
+        fn size<F>(_: impl Fn(TcpStream, SocketAddr, watch::Receiver<Word>) -> F) -> usize {
+            size_of::<F>()
+        }
+        assert!(size(admit) <= 3_900, "{} B", size(admit));
+    }
+}

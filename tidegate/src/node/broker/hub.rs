@@ -14,9 +14,11 @@ use tidegate_broker::{
 use tidegate_cluster::handover::UnitId;
 use tidegate_node::io::SessionId;
 use tidegate_types::account::{Account, Level, Refusal};
+use tidegate_types::topic::Filter;
 use tidegate_types::units::Time;
 
-use super::counts::{BrokerCounts, BrokerStatus, SubscriberStatus};
+use self::changes::Changes;
+use super::counts::{BrokerCounts, BrokerStatus};
 use super::meter::Meters;
 use super::operate::Operate;
 use super::placement::Placement;
@@ -83,6 +85,7 @@ pub(super) struct Table {
     pub(super) operators: Vec<Arc<dyn Operate>>,
     /// Numbers that were given.
     given: u32,
+    changes: Changes,
 }
 
 #[derive(Debug)]
@@ -136,12 +139,12 @@ impl Hub {
     /// The classes of topics from now on.
     pub fn set_scopes(&self, scopes: Scopes) {
         self.0.has_local.store(scopes.has_local(), Ordering::Relaxed);
-        self.change().scopes = scopes;
+        self.change(None).scopes = scopes;
     }
 
     /// The operators of topics from now on.
     pub fn set_operators(&self, operators: Vec<Arc<dyn Operate>>) {
-        self.change().operators = operators;
+        self.change(None).operators = operators;
     }
 
     /// Works on what waits of a unit before anything else.
@@ -154,7 +157,7 @@ impl Hub {
 
     /// The group that it is a member of, once and for all.
     pub(crate) fn set_group(&self, group: Arc<dyn Placement>) {
-        let _first = self.change();
+        let _first = self.change(None);
         // A node has one.
         let _ = self.0.group.set(group);
     }
@@ -231,7 +234,7 @@ impl Hub {
     ) -> Result<(), SubscribeError> {
         let id = subscriber.id();
         let filter = subscription.group.is_none().then(|| subscription.filter.clone());
-        let mut table = self.change();
+        let mut table = self.write();
         let before = table.subscriptions.options(id, &subscription);
         let is_new = before.is_none();
         if is_new {
@@ -243,7 +246,10 @@ impl Hub {
         // A client that comes back says what is on disk already: it is not to wait for the disk again.
         let note = subscriber.seat.is_noted() && before != Some(options);
         let note = note.then(|| Note::Subscribed(id, subscription.text().into(), options));
-        table.subscriptions.subscribe(id, subscription, options);
+        if before != Some(options) {
+            self.note_change(&mut table, Some(&subscription.filter));
+            table.subscriptions.subscribe(id, subscription, options);
+        }
         drop(table);
         note.iter().for_each(|note| subscriber.write(note));
         if let Some(filter) = filter.filter(|_| wants_retained(is_new)) {
@@ -263,7 +269,9 @@ impl Hub {
 
     /// Ends a subscription; false where there was none.
     pub fn unsubscribe(&self, subscriber: &Subscriber, subscription: &Subscription) -> bool {
-        let is_ended = self.change().subscriptions.unsubscribe(subscriber.id(), subscription);
+        let mut table = self.change(Some(&subscription.filter));
+        let is_ended = table.subscriptions.unsubscribe(subscriber.id(), subscription);
+        drop(table);
         if is_ended {
             subscriber.seat.forgets(subscription);
             if subscriber.seat.is_noted() {
@@ -271,35 +279,6 @@ impl Hub {
             }
         }
         is_ended
-    }
-
-    /// Ends the subscriptions, and forgets the messages, to which a session has no right any more; says how many
-    /// subscriptions ended.
-    pub fn restrict(
-        &self,
-        subscriber: &Subscriber,
-        may_subscribe: impl Fn(&Subscription) -> bool,
-        may_get: impl Fn(&Message) -> bool + Send + Sync + 'static,
-    ) -> usize {
-        let mut table = self.change();
-        let id = subscriber.id();
-        let wrong = |subscription: &&Subscription| !may_subscribe(subscription);
-        let all = table.subscriptions.of(id).map(|(subscription, _)| subscription);
-        let over: Vec<Subscription> = all.filter(wrong).cloned().collect();
-        for subscription in &over {
-            table.subscriptions.unsubscribe(id, subscription);
-            subscriber.seat.forgets(subscription);
-        }
-        drop(table);
-        // The journal is never asked under the table: whoever reads the journal back asks the table.
-        if subscriber.seat.is_noted() {
-            let text = |subscription: &Subscription| subscription.text().into();
-            over.iter().for_each(|one| subscriber.write(&Note::Unsubscribed(id, text(one))));
-        }
-        subscriber.seat.outbox().forbid(|delivery| may_get(&delivery.message));
-        // What waits in the journal is looked at when it is read.
-        subscriber.seat.limit(Right(Some(Arc::new(may_get))));
-        over.len()
     }
 
     /// A session may get all messages.
@@ -314,12 +293,6 @@ impl Hub {
             self.0.counts.unretained();
         }
         outcome == RetainOutcome::Stored
-    }
-
-    pub(super) fn remove(&self, session: SessionId) {
-        let mut table = self.change();
-        table.subscriptions.remove(session);
-        table.seats.remove(&session);
     }
 
     /// How often the table has changed.
@@ -343,25 +316,6 @@ impl Hub {
         status
     }
 
-    /// The broker as it is now.
-    pub fn status(&self) -> BrokerStatus {
-        let mut status = self.tally();
-        let table = self.table();
-        for (id, seat) in &table.seats {
-            let outbox = seat.outbox();
-            let (waiting, in_flight) = (outbox.len(), outbox.in_flight());
-            drop(outbox);
-            status.waiting += waiting;
-            status.in_flight += in_flight;
-            let subscriptions = table.subscriptions.count(*id);
-            let subscriber = SubscriberStatus { subscriptions, waiting, in_flight };
-            status.subscribers.insert(seat.client().clone(), subscriber);
-        }
-        drop(table);
-        status.account = self.0.account.figures();
-        status
-    }
-
     pub(super) fn table(&self) -> RwLockReadGuard<'_, Table> {
         self.0.table.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -370,11 +324,23 @@ impl Hub {
         self.0.table.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The table, for a change that publishers must see.
-    fn change(&self) -> RwLockWriteGuard<'_, Table> {
-        let table = self.write();
-        self.0.generation.fetch_add(1, Ordering::Release);
+    /// The table, for a change that publishers must see: of topics that match a filter, or of any.
+    fn change(&self, filter: Option<&Filter>) -> RwLockWriteGuard<'_, Table> {
+        let mut table = self.write();
+        self.note_change(&mut table, filter);
         table
+    }
+
+    fn note_change(&self, table: &mut Table, filter: Option<&Filter>) {
+        table.changes.note(filter);
+        self.0.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// What changed since the table was looked at in this `generation`, and which one it is now; `None`: anything may have.
+    pub(super) fn changes(&self, generation: u64) -> (u64, Option<Vec<Filter>>) {
+        let table = self.table();
+        let now = self.generation();
+        (now, table.changes.last(now - generation))
     }
 
     fn retained(&self) -> MutexGuard<'_, Retained> {
@@ -382,6 +348,10 @@ impl Hub {
     }
 }
 
+mod changes;
+#[cfg(test)]
+mod crowd_tests;
 mod journal;
+mod parts;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_broker::{Message, MessageReservation, Recipient, SubscriberMessage};
+use tidegate_broker::{Message, Recipient};
 use tidegate_link::envelope::Envelope;
 use tidegate_node::io::SessionId;
 use tidegate_types::account::{Account, Kind, Reservation};
@@ -14,9 +14,8 @@ use tidegate_types::headers::RETAIN;
 use tidegate_types::record::Offered;
 use tidegate_types::units::Time;
 
-use super::gate::Busy;
 use super::hub::Hub;
-use super::keeping::{Sender, chosen, is_kept};
+use super::keeping::Sender;
 use super::meter::Placed;
 use super::operate::Operate;
 use super::seat::Seat;
@@ -40,17 +39,17 @@ pub struct Publisher {
     ways: HashMap<Bytes, Arc<Way>>,
     last: Option<(Bytes, Arc<Way>)>,
     /// Whose turn it is in groups.
-    turn: usize,
+    pub(super) turn: usize,
     /// For ways.
-    held: Reservation,
+    pub(super) held: Reservation,
     /// What ways take.
     bytes: usize,
     /// Messages of one topic that are not handed out yet.
-    run: Vec<Arc<Message>>,
+    pub(super) run: Vec<Arc<Message>>,
     /// A subscriber that has much to take.
-    crowded: Option<Arc<Seat>>,
+    pub(super) crowded: Option<Arc<Seat>>,
     /// What it publishes of a unit goes to the unit's other nodes: this one owns it.
-    is_owner: bool,
+    pub(super) is_owner: bool,
     /// What the journal is to know of who publishes next.
     pub(super) sender: Sender,
     /// The mark of what the journal got last that somebody waits for.
@@ -187,10 +186,8 @@ impl Publisher {
     }
 
     pub(super) fn way(&mut self, topic: &Bytes) -> Arc<Way> {
-        let generation = self.hub.generation();
-        if generation != self.generation {
-            self.generation = generation;
-            self.forget();
+        if self.hub.generation() != self.generation {
+            self.catch_up();
         }
         if let Some((last, way)) = &self.last
             && last == topic
@@ -205,6 +202,26 @@ impl Publisher {
         });
         self.last = Some((topic.clone(), way.clone()));
         way
+    }
+
+    /// Forgets the ways of topics for which something changed.
+    fn catch_up(&mut self) {
+        let (generation, changes) = self.hub.changes(self.generation);
+        self.generation = generation;
+        let Some(changes) = changes else { return self.forget() };
+        let is_changed = |topic: &Bytes| {
+            // What is no text is nobody's.
+            let topic = std::str::from_utf8(topic).unwrap_or_default();
+            changes.iter().any(|filter| filter.matches(topic))
+        };
+        self.last.take_if(|(topic, _)| is_changed(topic));
+        let mut bytes = self.bytes;
+        self.ways.retain(|topic, way| {
+            let is_kept = !is_changed(topic);
+            bytes -= if is_kept { 0 } else { way.footprint() + topic.len() };
+            is_kept
+        });
+        self.bytes = bytes;
     }
 
     /// Remembers a way, as far as there is memory for it.
@@ -273,104 +290,6 @@ impl Publisher {
         let Some(first) = self.run.first() else { return };
         let way = self.way(&first.topic.clone());
         self.hand_out(&way);
-    }
-
-    fn hand_out(&mut self, way: &Way) {
-        let run = std::mem::take(&mut self.run);
-        let mut waiters = match self.hub.journal() {
-            Some(_) => vec![Vec::new(); run.len()],
-            None => {
-                for message in run.iter().filter(|message| message.retain) {
-                    self.hub.retain(message);
-                }
-                Vec::new()
-            }
-        };
-        if !way.is_empty() {
-            self.hub.counts().published(run.len());
-        }
-        let gate = way.unit.as_ref().map(|(_, gate)| gate);
-        for (operator, meter) in &way.operators {
-            for message in &run {
-                operator.clone().take(message, meter, gate.map(Busy::new));
-            }
-        }
-        if let Some((unit, _)) = way.unit.as_ref().filter(|_| self.is_owner)
-            && let Some(group) = self.hub.group()
-        {
-            run.iter().for_each(|message| group.made(message.arrived, *unit, message));
-        }
-        // Shared by all who get the run.
-        let mut charge = MessageReservation::default();
-        let bytes = run.iter().map(|message| message.footprint()).sum();
-        for (seat, target) in &way.all {
-            if seat.is_durable() && target.qos > 0 {
-                for (message, waiters) in run.iter().zip(&mut waiters) {
-                    if message.qos > 0 {
-                        waiters.push((seat, target));
-                    }
-                }
-                if run.iter().all(|message| message.qos > 0) {
-                    continue;
-                }
-            }
-            self.hand(seat, target, (&run, bytes), &mut charge);
-        }
-        for members in &way.groups {
-            for (place, message) in run.iter().enumerate() {
-                self.turn = self.turn.wrapping_add(1);
-                if let Some((seat, target)) = chosen(members, self.turn) {
-                    if is_kept(seat, target, message)
-                        && let Some(waiters) = waiters.get_mut(place)
-                    {
-                        waiters.push((seat, target));
-                        continue;
-                    }
-                    let one = (std::slice::from_ref(message), message.footprint());
-                    self.hand(seat, target, one, &mut MessageReservation::default());
-                }
-            }
-        }
-        if let Some(journal) = self.hub.journal().cloned() {
-            self.keep(&journal, &run, waiters);
-        }
-        self.run = run;
-        self.run.clear();
-    }
-
-    /// Puts a run of messages with their footprint into an outbox.
-    fn hand(
-        &mut self,
-        seat: &Arc<Seat>,
-        target: &Recipient,
-        (run, bytes): (&[Arc<Message>], usize),
-        charge: &mut MessageReservation,
-    ) {
-        let mut outbox = seat.outbox();
-        let mut is_news = false;
-        if !charge.is_set() && outbox.needs_charge(bytes) {
-            // All at once, if they fit: else each is looked at by itself.
-            *charge = MessageReservation::of(run, self.held.account()).unwrap_or_default();
-        }
-        for message in run.iter().filter(|message| !is_kept(seat, target, message)) {
-            is_news |= outbox.push(SubscriberMessage {
-                message: message.clone(),
-                qos: message.qos.min(target.qos),
-                retain: message.retain && target.retain_as_published,
-                ids: target.ids.clone(),
-                charge: charge.clone(),
-                number: 0,
-            });
-        }
-        let drops = outbox.take_drops();
-        if self.session != Some(seat.id()) && seat.is_crowded(&outbox) {
-            self.crowded = Some(seat.clone());
-        }
-        drop(outbox);
-        self.hub.counts().dropped(drops);
-        if is_news {
-            seat.ring();
-        }
     }
 }
 

@@ -95,11 +95,11 @@ impl Adapting {
 
     fn take(&mut self, node: &mut Seat, now: Time, ran: Ran) {
         ran.inputs.into_iter().for_each(|input| node.handle(now, input));
-        for (id, text) in ran.notices {
+        for (id, notice) in ran.notices {
             let Some(script) = self.scripts.get(id) else { continue };
-            for endpoint in script.notify() {
+            for endpoint in script.notified(&notice) {
                 let (postman, board) = (self.postman.clone(), self.board());
-                let (endpoint, text) = (endpoint.clone(), text.clone());
+                let (endpoint, text) = (endpoint.clone(), notice.text.clone());
                 tokio::spawn(async move {
                     let told = postman.tell(&endpoint, text).await;
                     board.note_endpoint(id, told.is_ok());

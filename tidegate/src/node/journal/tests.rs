@@ -1,17 +1,24 @@
+use std::future::poll_fn;
 use std::path::Path;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tidegate_broker::journal::{MessageNote, Note, SessionNote, Waiter};
-use tidegate_broker::{LedgerBounds, Message};
+use tidegate_broker::{LedgerBounds, Message, SubscribeOptions, Subscription};
 use tidegate_types::class::ClassId;
 use tidegate_types::ids::SessionId;
-use tidegate_types::record::Properties;
+use tidegate_types::record::{Offered, Properties, SourceId};
 use tidegate_types::units::Time;
+use tokio::sync::mpsc;
 
-use super::Journal;
 use super::start::{JournalOptions, Opened, TRIES, open_on, patiently};
 use super::store::Store;
+use super::{Journal, PENDING_MAX};
+use crate::node::broker::Hub;
+use crate::node::contract::{Arrival, Clock, Intake};
+use crate::node::door::{Door, From, Plain};
 use crate::support::disk::model::Memory;
 
 const SEGMENT: u64 = 6000;
@@ -35,15 +42,19 @@ fn open(disk: &Memory, young: u64) -> Opened {
 }
 
 fn session(journal: &Journal, number: u32) {
-    journal.write(&Note::Session(Box::new(SessionNote {
-        session: SessionId(number),
-        client: format!("client-{number}").into(),
+    journal.write(&Note::Session(Box::new(note_of(SessionId(number)))));
+}
+
+fn note_of(session: SessionId) -> SessionNote {
+    SessionNote {
+        session,
+        client: format!("client-{}", session.0).into(),
         user: None,
         payer: "nobody".into(),
         expiry: 60,
         ends: 0,
         will: None,
-    })));
+    }
 }
 
 /// A message of so many bytes.
@@ -194,4 +205,107 @@ fn an_error_of_the_disk_that_passes_gives_no_message_up_and_one_that_stays_ends(
     assert!(read(TRIES - 1) > 0, "it passed at the last try");
     assert!(read(TRIES) > 0, "all pieces could be read");
     assert_eq!(read(u32::MAX), 0, "nothing could be read, and that has an end");
+}
+
+#[test]
+fn an_old_segment_that_cannot_be_read_is_tried_ten_times_and_then_given_up() {
+    let disk = Memory::default();
+    let (journal, mut store) = begin(&disk, 0);
+    session(&journal, 1);
+    settle(&mut store);
+    let numbers: Vec<u64> = (0..8).map(|_| publish(&journal, 500, 1)).collect();
+    settle(&mut store);
+    let waiting = || {
+        journal.read(|ledger| {
+            let kept = ledger.session(SessionId(1)).unwrap();
+            numbers.iter().filter(|one| kept.waits_for(**one)).count()
+        })
+    };
+    disk.fail_reads(u32::MAX);
+    let mut failed = 0;
+    loop {
+        // As if a minute had gone by. What is published and done with behind it makes the old segment go.
+        store.later = 0;
+        let number = publish(&journal, 500, 1);
+        done(&journal, std::iter::once(number));
+        settle(&mut store);
+        if segments(&disk, "damaged") > 0 {
+            break;
+        }
+        assert_eq!(waiting(), 8, "after {failed} tries");
+        failed += usize::from(store.later > 0);
+        assert!(failed < 10, "it is never given up");
+    }
+    assert_eq!(failed, 9);
+    assert!(waiting() < 8);
+}
+
+#[test]
+fn a_subscription_that_says_what_is_known_writes_nothing() {
+    let (journal, _store) = begin(&Memory::default(), 0);
+    let hub = Hub::default();
+    hub.set_journal(journal.clone());
+    let subscriber = hub.subscriber(&hub.anybody());
+    subscriber.endure(note_of(subscriber.id()), true);
+    let before = journal.pen().mark();
+    let notes = [1, 1, 2, 2, 1].map(|qos| {
+        let options = SubscribeOptions { qos, ..SubscribeOptions::default() };
+        let filter = Subscription::new("a/#").unwrap();
+        hub.subscribe(&subscriber, filter, options, |_| true).unwrap();
+        journal.pen().mark() - before
+    });
+    assert_eq!(notes, [1, 1, 2, 2, 3]);
+    assert_eq!(subscriber.seat().mark(), before + 3);
+}
+
+/// Whether something is still to come.
+async fn waits(mut future: Pin<&mut impl Future>) -> bool {
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await
+}
+
+#[tokio::test]
+async fn links_and_replay_wait_at_the_door_for_the_journal_and_a_will_for_its_reading_only() {
+    let disk = Memory::default();
+    let opened = open(&disk, 0);
+    let journal = opened.journal.clone();
+    let hub = Hub::default();
+    hub.set_journal(journal.clone());
+    let (sender, mut arrivals) = mpsc::channel(16);
+    let intake = Intake::with(sender, Clock::start(), hub.clone());
+    let answer = async {
+        let Some(Arrival::Open { reply, .. }) = arrivals.recv().await else { panic!("it opens") };
+        reply.send(SourceId(0)).unwrap();
+    };
+    let (source, ()) = tokio::join!(intake.open("s".into()), answer);
+    let source = source.unwrap();
+    let record = Offered {
+        source: SourceId(0),
+        token: None,
+        key: "t".into(),
+        properties: Properties::default(),
+        payload: "x".into(),
+        read_at: Time::ZERO,
+        source_unix_ns: None,
+        ttl: None,
+        foreign: None,
+        packet: None,
+    };
+    let (mut of_link, mut of_replay, mut of_will) =
+        (vec![record.clone()], vec![record.clone()], vec![record]);
+    let mut doors = [(); 3].map(|()| Door::new(&hub));
+    let [link, replay, will] = &mut doors;
+    let (mut one, mut two, mut three) = (Plain::new(1), Plain::new(1), Plain::new(1));
+    let mut link = pin!(link.admit(&source, From::Node("far"), &mut of_link, &mut one));
+    let mut replay = pin!(replay.admit(&source, From::Outside, &mut of_replay, &mut two));
+    let mut will = pin!(will.let_in(&source, From::Outside, &mut of_will, &mut three));
+    assert!(waits(link.as_mut()).await && waits(replay.as_mut()).await, "it is still read");
+    assert!(waits(will.as_mut()).await, "it is still read");
+    let mut store = opened.load_now();
+    // More than may wait for the disk.
+    let large = 1 << 20;
+    (0..=PENDING_MAX / large).for_each(|_| _ = publish(&journal, large, 0));
+    assert!(!waits(will.as_mut()).await, "it holds its client's name");
+    assert!(waits(link.as_mut()).await && waits(replay.as_mut()).await, "the disk is behind");
+    settle(&mut store);
+    assert!(!waits(link.as_mut()).await && !waits(replay.as_mut()).await);
 }

@@ -7,7 +7,7 @@ use mlua::{Function, Lua, MultiValue, UserData, UserDataMethods, Value};
 use super::header::Header;
 use super::message::message;
 use super::queue::Queues;
-use super::shown;
+use super::{notify, shown};
 use crate::script::stage::{Told, Watched, on_stage, wrong};
 
 /// `h`.
@@ -49,10 +49,7 @@ impl UserData for Root {
                 stage.drop(queue, id)
             })
         });
-        methods.add_method("notify", |lua, _, metrics: Value| {
-            let text = shown(&metrics);
-            on_stage(lua, |stage| stage.notify(text))
-        });
+        methods.add_method("notify", |lua, _, said: (Value, Option<Value>)| notify(lua, &said));
         methods.add_method("log", |lua, _, text: Value| {
             let text = shown(&text);
             on_stage(lua, |stage| {

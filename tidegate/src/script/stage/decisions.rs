@@ -10,6 +10,7 @@ use tidegate_types::record::DeliveryId;
 use tidegate_types::units::Time;
 
 use super::{Stage, Timer, Told, Verdict, Watched, endpoint_number, wrong};
+use crate::script::effects::ScriptNotice;
 
 /// Lines and notices of one call.
 const SAYINGS_MAX: usize = 16;
@@ -76,11 +77,7 @@ impl Stage {
         id: DeliveryId,
         name: &str,
     ) -> Told<()> {
-        let Some(endpoint) = self.spec.transform.iter().position(|(known, _)| known == name) else {
-            let names: Vec<&str> = self.spec.transform.iter().map(|(name, _)| &**name).collect();
-            let known = if names.is_empty() { "none".into() } else { names.join(", ") };
-            return wrong(format!("no transform {name:?}: the configuration has {known}"));
-        };
+        let endpoint = place(name, "transform", &self.spec.transform)?;
         if self.waits(queue, id)? {
             let endpoint = endpoint_number(self.id, endpoint);
             let ordered = self.spec.ordered;
@@ -124,11 +121,13 @@ impl Stage {
         Ok(())
     }
 
-    /// Tells the endpoints that the configuration names.
-    pub(in crate::script) fn notify(&mut self, text: String) -> Told<()> {
+    /// Tells the endpoints that the configuration binds to a notification, or those of all without a name.
+    pub(in crate::script) fn notify(&mut self, name: Option<&str>, text: String) -> Told<()> {
+        let name = name.map(|name| place(name, "notification", &self.spec.notifications));
+        let name = name.transpose()?;
         if self.effects.notices.len() < SAYINGS_MAX {
             self.effects.verdicts[Verdict::Notify as usize] += 1;
-            self.effects.notices.push(cut(text));
+            self.effects.notices.push(ScriptNotice { name, text: cut(text) });
         }
         Ok(())
     }
@@ -170,4 +169,14 @@ fn cut(mut text: String) -> String {
     }
     text.truncate(end);
     text
+}
+
+/// The place of a name that the configuration binds to endpoints.
+fn place<T>(name: &str, what: &str, bound: &[(String, T)]) -> Told<usize> {
+    if let Some(place) = bound.iter().position(|(known, _)| known == name) {
+        return Ok(place);
+    }
+    let names: Vec<&str> = bound.iter().map(|(name, _)| &**name).collect();
+    let known = if names.is_empty() { "none".into() } else { names.join(", ") };
+    wrong(format!("no {what} {name:?}: the configuration has {known}"))
 }

@@ -12,6 +12,7 @@ use tokio::sync::{OnceCell, watch};
 
 use super::codec::{CodecError, Workers};
 use super::ladder::LadderFile;
+use super::recent::Recent;
 use super::source::SourceOptions;
 use super::store::Store;
 use super::wire::{CameraInfo, FrameMessage, RungMessage};
@@ -118,6 +119,8 @@ pub(super) struct Camera {
     before: u64,
     ladder: Mutex<Ladder>,
     workers: Workers,
+    /// The newest frames as they were taken.
+    recent: Mutex<Recent>,
     /// Where its frames are kept, if anywhere.
     pub(super) store: Option<Store>,
     figures: Mutex<CameraFigures>,
@@ -160,11 +163,17 @@ pub(super) enum OrderError {
 
 impl Camera {
     /// One that has taken nothing yet.
-    pub(super) fn new(options: CameraOptions, workers: Workers, store: Option<Store>) -> Self {
+    pub(super) fn new(
+        options: CameraOptions,
+        workers: Workers,
+        recent: Recent,
+        store: Option<Store>,
+    ) -> Self {
         let ladder = Mutex::new(options.ladder.ladder.clone());
         let newest = watch::Sender::new(None);
         let before = store.as_ref().and_then(Store::newest).unwrap_or(0);
-        Camera { options, newest, before, ladder, workers, store, figures: Mutex::default() }
+        let (recent, figures) = (Mutex::new(recent), Mutex::default());
+        Camera { options, newest, before, ladder, workers, recent, store, figures }
     }
 
     /// A frame was taken: the newest from now on.
@@ -190,6 +199,9 @@ impl Camera {
                 let apart = shot.captured_at.since(last.captured_at).as_secs_f64().max(1e-3);
                 figures.rate += GAIN * (1.0 / apart - figures.rate);
             }
+            drop(figures);
+            // Before anybody hears of it.
+            lock(&self.recent).push(&shot);
             *newest = Some(shot.clone());
             true
         });
@@ -208,6 +220,24 @@ impl Camera {
     /// The newest frame, and every newer one.
     pub(super) fn newest(&self) -> watch::Receiver<Option<Arc<Shot>>> {
         self.newest.subscribe()
+    }
+
+    /// The first frame in memory whose number is at least this, and the oldest that is there.
+    pub(super) fn recent(&self, number: u64) -> (Option<Arc<Shot>>, Option<u64>) {
+        let recent = lock(&self.recent);
+        (recent.from(number), recent.oldest())
+    }
+
+    /// Number of the newest frame that can be replayed.
+    pub(super) fn newest_kept(&self) -> Option<u64> {
+        let stored = self.store.as_ref().and_then(Store::newest);
+        stored.max(lock(&self.recent).newest())
+    }
+
+    /// Number of the oldest frame that can be replayed.
+    fn oldest_kept(&self) -> Option<u64> {
+        let stored = self.store.as_ref().and_then(Store::oldest);
+        stored.into_iter().chain(lock(&self.recent).oldest()).min()
     }
 
     /// Its ladder as it has learned it.
@@ -262,7 +292,7 @@ impl Camera {
     pub(super) fn info(&self, node: &str) -> CameraInfo {
         let figures = self.figures();
         let newest = self.newest.borrow().clone();
-        let stored = self.store.as_ref().and_then(Store::oldest);
+        let oldest = self.oldest_kept();
         let size = newest.as_ref().map(|shot| (shot.head.width, shot.head.height));
         let (width, height) = size.unwrap_or_default();
         CameraInfo {
@@ -273,7 +303,7 @@ impl Camera {
             height: height.into(),
             frames_per_second: figures.rate,
             newest_unix_ns: newest.map_or(0, |shot| shot.number),
-            oldest_unix_ns: stored.unwrap_or(0),
+            oldest_unix_ns: oldest.unwrap_or(0),
             ladder: self.ladder().rungs().iter().map(RungMessage::from).collect(),
             ladder_is_generic: self.options.ladder.is_generic,
             subscribers: self.options.subscribers.clone(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -29,6 +29,8 @@ pub(super) const PERIOD: Duration = Duration::from_secs(1);
 const SILENCE: Duration = Duration::from_secs(5);
 /// Waits between attempts to reach the server.
 const WAITS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// How often the first server is tried while another one serves.
+const AGAIN: Duration = Duration::from_secs(5);
 /// How long an attempt may take.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// News that wait to be told.
@@ -39,8 +41,8 @@ pub(super) const NEWS_MAX: usize = 64;
 pub(super) struct Registrar {
     /// Our name.
     pub(super) node: Arc<str>,
-    /// `host:port` of the server.
-    pub(super) server: String,
+    /// `host:port` of the servers, in the order in which they are tried.
+    pub(super) servers: Vec<String>,
     pub(super) tls: Option<FleetTls>,
     pub(super) cameras: Cameras,
     pub(super) options: SendOptions,
@@ -48,46 +50,72 @@ pub(super) struct Registrar {
 }
 
 impl Registrar {
-    /// Keeps the cameras registered until the node stops.
+    /// Keeps the cameras registered until the node stops: at the first server that answers.
     pub(super) async fn run(self) {
         let mut waits = Backoff::within(WAITS.0, WAITS.1);
         let mut was_there = true;
+        let mut way = 0;
         loop {
             let why = tokio::select! {
-                ended = self.attend(&mut waits, &mut was_there) => ended,
+                ended = self.attend(way, &mut waits, &mut was_there) => ended,
+                () = self.first_is_back(), if way > 0 => {
+                    tracing::info!("the edge server at {} is back", self.servers[0]);
+                    way = 0;
+                    continue;
+                }
                 () = self.intake.closed() => return,
             };
             if std::mem::take(&mut was_there) {
-                let server = &self.server;
+                let server = &self.servers[way];
                 tracing::warn!(
                     "no edge server at {server}: nobody is served ({why:#}); trying again"
                 );
             }
+            way = (way + 1) % self.servers.len();
+            if way > 0 {
+                continue;
+            }
             tokio::select! {
-                () = tokio::time::sleep(waits.next()) => {}
+                () = sleep(waits.next()) => {}
                 () = self.intake.closed() => return,
             }
         }
     }
 
-    async fn channel(&self) -> anyhow::Result<Channel> {
+    async fn channel(&self, way: usize) -> anyhow::Result<Channel> {
+        let server = &self.servers[way];
         let endpoint = match &self.tls {
-            Some(tls) => tls.endpoint(&self.server)?,
-            None => Endpoint::from_shared(format!("http://{}", self.server))?,
+            Some(tls) => tls.endpoint(server)?,
+            None => Endpoint::from_shared(format!("http://{server}"))?,
         };
         Ok(endpoint.connect_timeout(PATIENCE).connect().await?)
     }
 
     /// One stream, to its end; answers why it ended.
-    async fn attend(&self, waits: &mut Backoff, was_there: &mut bool) -> anyhow::Error {
-        match self.talk(waits, was_there).await {
+    async fn attend(&self, way: usize, waits: &mut Backoff, was_there: &mut bool) -> anyhow::Error {
+        match self.talk(way, waits, was_there).await {
             Ok(()) => anyhow::anyhow!("it closed the stream"),
             Err(error) => error,
         }
     }
 
-    async fn talk(&self, waits: &mut Backoff, was_there: &mut bool) -> anyhow::Result<()> {
-        let mut grpc = Grpc::new(self.channel().await?);
+    /// Waits until the first server takes connections again.
+    async fn first_is_back(&self) {
+        loop {
+            sleep(AGAIN).await;
+            if self.channel(0).await.is_ok() {
+                return;
+            }
+        }
+    }
+
+    async fn talk(
+        &self,
+        way: usize,
+        waits: &mut Backoff,
+        was_there: &mut bool,
+    ) -> anyhow::Result<()> {
+        let mut grpc = Grpc::new(self.channel(way).await?);
         grpc.ready().await?;
         let (requests, stream) = mpsc::channel(1);
         requests.send(self.first()).await?;
@@ -96,10 +124,11 @@ impl Registrar {
         let path = PathAndQuery::from_static(REGISTER);
         let replies = grpc.streaming(request, path, codec).await.map_err(told)?;
         let mut replies = replies.into_inner();
-        tracing::info!("cameras are registered at {}", self.server);
+        tracing::info!("cameras are registered at {}", self.servers[way]);
         *was_there = true;
         let (news, mut heard) = mpsc::channel(NEWS_MAX);
-        let mut desk = Desk::new(self.cameras.clone(), self.options, self.intake.clone(), news);
+        let options = SendOptions { way, ..self.options };
+        let mut desk = Desk::new(self.cameras.clone(), options, self.intake.clone(), news);
         let mut period = interval(PERIOD);
         period.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut heard_at = Instant::now();

@@ -11,13 +11,14 @@ use bytes::{Bytes, BytesMut};
 use prost::Message;
 use tidegate_frames::channel::ChannelModel;
 use tidegate_frames::piece::{FRAME_MAX, FramePiece, HEAD, PIECES_MAX};
-use tidegate_frames::{ControllerName, Flow, FlowCounts, Gains};
+use tidegate_frames::{ControllerName, Flow, FlowCounts, FrameEnding, Gains, Rung};
 use tidegate_types::record::{Offered, Properties, Token};
 use tidegate_types::units::Time;
 use tokio::sync::{mpsc, watch};
 
 use super::camera::{Camera, Encoding, Shot};
 use super::codec::CodecError;
+use super::ways::{FrameWay, RungName};
 use super::wire::{FlowMessage, NewsKind, NewsMessage};
 use crate::node::contract::{Intake, Notice, Source, Stopping};
 
@@ -30,8 +31,20 @@ pub struct SendOptions {
     pub piece: usize,
     /// What was measured of the channel.
     pub site: Option<ChannelModel>,
+    /// Gains of the controller `pi`.
+    pub gains: Gains,
     /// Whether the subscribers are at this node: frames go as they are, for there is no channel.
     pub is_local: bool,
+    /// To which of the edge servers they go, which tells them apart for the node's rules.
+    pub way: usize,
+}
+
+/// What topics of frames to an edge server begin with, by its place.
+pub fn topics(way: usize) -> String {
+    match way {
+        0 => "$frames/".into(),
+        other => format!("$frames/@{}/", other + 1),
+    }
 }
 
 /// Pieces by the tokens that they were offered with.
@@ -46,8 +59,12 @@ pub(super) struct Pieces {
 
 impl Pieces {
     /// Of this flow.
-    pub(super) async fn new(flow: &FlowMessage, intake: &Intake) -> Result<Self, Stopping> {
-        let topic = format!("$frames/{}/{:016x}", flow.camera, flow.flow);
+    pub(super) async fn new(
+        flow: &FlowMessage,
+        way: usize,
+        intake: &Intake,
+    ) -> Result<Self, Stopping> {
+        let topic = format!("{}{}/{:016x}", topics(way), flow.camera, flow.flow);
         let source = intake.open(topic.as_str().into()).await?;
         Ok(Pieces { source, topic: topic.into(), open: BTreeMap::new(), last: 0 })
     }
@@ -150,10 +167,10 @@ pub(super) async fn run(
     intake: Intake,
     news: mpsc::Sender<NewsMessage>,
 ) -> Result<(), Stopping> {
-    let pieces = Pieces::new(&message, &intake).await?;
+    let pieces = Pieces::new(&message, options.way, &intake).await?;
     let flow = {
         let ladder = camera.ladder();
-        let flow = Flow::new(message.target(), options.controller, &ladder, Gains::default());
+        let flow = Flow::new(message.target(), options.controller, &ladder, options.gains);
         match &options.site {
             Some(site) => flow.begin_at(site, &ladder),
             None => flow,
@@ -174,6 +191,7 @@ pub(super) async fn run(
         encoded,
         told,
         shots: BTreeMap::new(),
+        left: BTreeMap::new(),
     };
     sender.serve(newest, encodings).await
 }
@@ -193,6 +211,8 @@ struct Sender {
     told: FlowCounts,
     /// The frame that waits.
     shots: BTreeMap<u64, Arc<Shot>>,
+    /// Frames under way: at which rung, how many bytes, and how long after they were taken.
+    left: BTreeMap<u64, (Option<Rung>, u64, Duration)>,
 }
 
 impl Sender {
@@ -250,6 +270,7 @@ impl Sender {
         shot: &Shot,
         encoding: Result<Encoding, CodecError>,
     ) -> Result<(), Stopping> {
+        let rung = encoding.as_ref().ok().and_then(|encoding| encoding.rung);
         let packed = match &encoding {
             Ok(encoding) => {
                 let leaves = (self.pieces.now(), Some(self.flow.way()));
@@ -273,6 +294,7 @@ impl Sender {
         let ttl = Some(deadline.since(now).max(Duration::from_millis(1)));
         let bytes = self.pieces.offer(&packed, self.options.piece, ttl).await?;
         self.flow.encoded(now, bytes);
+        self.left.insert(shot.number, (rung, bytes, now.since(shot.captured_at)));
         Ok(())
     }
 
@@ -280,10 +302,29 @@ impl Sender {
         let counts = self.flow.counts();
         self.camera.count(&self.told, &counts);
         self.told = counts;
+        self.note();
         if let Some(news) = self.flow.poll_infeasible() {
             let news = Some(NewsKind::from(news));
             // Whoever cannot take it now hears the next change.
             let _ = self.news.try_send(NewsMessage { flow: self.message.flow, news });
+        }
+    }
+
+    /// Has kept what became of frames, where frames are kept.
+    fn note(&mut self) {
+        let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        while let Some(FrameEnding { frame, result, after }) = self.flow.poll_ended() {
+            let (rung, bytes, left) = self.left.remove(&frame).unwrap_or_default();
+            let Some(store) = &self.camera.store else { continue };
+            store.note(FrameWay {
+                frame,
+                flow: self.message.flow,
+                rung: rung.map(RungName::from),
+                bytes,
+                left_us: micros(left),
+                ended_us: micros(after),
+                result: result.name().into(),
+            });
         }
     }
 }

@@ -129,6 +129,7 @@ impl FramesService {
             node: self.node.to_string(),
             version: env!("CARGO_PKG_VERSION").into(),
             cameras: self.shelf.cameras(who, ""),
+            identity: who.into(),
         }
     }
 

@@ -3,29 +3,30 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use bytes::Bytes;
 use prost::Message;
 use tidegate_frames::piece::{FrameAssembly, FramePiece};
 use tidegate_frames::{InfeasiblePolicy, TransitTime};
+use tidegate_types::account::Account;
 use tidegate_types::units::Time;
 use tokio::sync::watch;
 use tonic::Status;
 
 use super::board::ShelfCounts;
 use super::delivery::Delivery;
+use super::replica::Replica;
 use super::slot::Slot;
 use super::wire::{
     CameraInfo, FlowMessage, FrameMessage, NewsKind, NewsMessage, ReplyKind, SubscribeRequest,
 };
 
+mod state;
+
 /// Subscriptions of a node at once.
 const SUBSCRIPTIONS_MAX: usize = 4096;
 /// Cameras that a node may register.
 const CAMERAS_MAX: usize = 1024;
-/// Longest bound of a latency, milliseconds: beyond it a replay is what is wanted.
-const LATENCY_MAX_MS: u32 = 60_000;
 
 /// The shelf. Cheap to clone; all clones are the same.
 #[derive(Clone, Debug)]
@@ -40,6 +41,7 @@ struct State {
     /// The number given last. It begins anew with each process, where none of an earlier one began.
     last: u64,
     counts: ShelfCounts,
+    replica: Replica,
 }
 
 #[derive(Debug)]
@@ -53,8 +55,6 @@ struct NodeSeat {
 struct FlowSeat {
     message: FlowMessage,
     assembly: FrameAssembly,
-    /// The newest frame, and when something of it came first.
-    newest: (u64, Time),
 }
 
 #[derive(Debug)]
@@ -74,6 +74,7 @@ impl Shelf {
             subscriptions: BTreeMap::new(),
             last: first,
             counts: ShelfCounts::default(),
+            replica: Replica::default(),
         })))
     }
 
@@ -150,6 +151,7 @@ impl Shelf {
         let names = state.names_of(node);
         let was_known = state.nodes.remove(node).is_some() || !names.is_empty();
         state.cameras.retain(|_, camera| camera.node != node);
+        names.iter().for_each(|name| state.replica.forget(name));
         let gone: Vec<u64> = state
             .flows
             .iter()
@@ -166,7 +168,11 @@ impl Shelf {
         let may_see = |camera: &&CameraInfo| {
             (name.is_empty() || camera.name == name) && may(&camera.subscribers, who)
         };
-        state.cameras.values().filter(may_see).cloned().collect()
+        let mut seen: Vec<_> = state.cameras.values().filter(may_see).cloned().collect();
+        for camera in seen.iter_mut().filter(|camera| !camera.is_online) {
+            camera.oldest_unix_ns = state.replica.oldest(&camera.name);
+        }
+        seen
     }
 
     /// A subscriber. Answers the subscription's number and its place.
@@ -188,7 +194,8 @@ impl Shelf {
             return Err(Status::permission_denied(text));
         }
         let node = camera.node.clone();
-        let mut message = flow(request)?;
+        let mut message = FlowMessage::of(request)?;
+        let is_away = !camera.is_online;
         if state.subscriptions.len() >= SUBSCRIPTIONS_MAX {
             let text = format!("there are {SUBSCRIPTIONS_MAX} subscriptions here: no more");
             return Err(Status::resource_exhausted(text));
@@ -201,15 +208,40 @@ impl Shelf {
             None => (FlowMessage::new_number(), true),
         };
         let (id, slot) = (state.next(), Arc::new(Slot::default()));
+        let (from, to) = message.span();
+        if is_away && message.is_replay() && state.replica.next(&message.camera, from, to).is_some()
+        {
+            // No flow has this number.
+            let subscriber = Subscriber { flow: 0, who: who.into(), slot: slot.clone() };
+            state.subscriptions.insert(id, subscriber);
+            tokio::spawn(self.clone().replay(id, message.camera, (from, to), slot.clone()));
+            return Ok((id, slot));
+        }
         let subscriber = Subscriber { flow, who: who.into(), slot: slot.clone() };
         state.subscriptions.insert(id, subscriber);
         if is_new {
             message.flow = flow;
-            let (assembly, newest) = (FrameAssembly::default(), (0, Time::ZERO));
-            state.flows.insert(flow, FlowSeat { message, assembly, newest });
+            let assembly = FrameAssembly::default();
+            state.flows.insert(flow, FlowSeat { message, assembly });
             state.tell(&node);
         }
         Ok((id, slot))
+    }
+
+    /// Replays what is here of a camera that is away.
+    async fn replay(self, id: u64, camera: String, (from, to): (u64, u64), slot: Arc<Slot>) {
+        let mut next = from;
+        loop {
+            let Some(frame) = self.lock().replica.next(&camera, next, to) else { break };
+            next = frame.frame + 1;
+            slot.put_all(frame).await;
+        }
+        self.lock().leave(id);
+    }
+
+    /// Keeps so many bytes of each camera's frames, as they come, but for those of this node, which has them.
+    pub(super) fn replicate(&self, bytes: u64, account: Account, own: &Arc<str>) {
+        self.lock().replica.limit(bytes, account, own.clone());
     }
 
     /// Ends a subscription of `who`. Answers whether there was one.
@@ -258,22 +290,19 @@ impl Shelf {
             return Err(format!("node {node:?} sends frames of a camera that is not its own"));
         }
         let Some(flow) = state.flows.get_mut(&number) else { return Ok(None) };
-        if piece.frame > flow.newest.0 {
-            flow.newest = (piece.frame, now);
-        }
-        let began_at = flow.newest.1;
         let broken = flow.assembly.broken();
-        let whole = flow.assembly.push(piece);
+        let whole = flow.assembly.push(now, piece);
         let broken = flow.assembly.broken() - broken;
         let (camera, is_replay) = (flow.message.camera.clone(), flow.message.is_replay());
         let target = flow.message.target();
         state.counts.broken += broken;
-        let Some((_, bytes)) = whole else { return Ok(None) };
+        let Some((began_at, bytes)) = whole else { return Ok(None) };
         let mut frame = FrameMessage::decode(bytes).map_err(|error| format!("a frame: {error}"))?;
         if frame.camera != camera {
             return Err(format!("a frame of camera {:?} in a flow of {camera:?}", frame.camera));
         }
         state.counts.frames += 1;
+        state.replica.keep(node, &frame);
         let took = state.took(began_at, now, node, &frame);
         let left = took.map(|took| target.latency.checked_sub(took));
         frame.is_late = left == Some(None);
@@ -301,98 +330,6 @@ impl Shelf {
 /// Whether a list of names has this one; all are meant where it is empty.
 pub(super) fn may(names: &[String], who: &str) -> bool {
     names.is_empty() || names.iter().any(|name| name == who)
-}
-
-/// What a request asks of a camera's node.
-fn flow(request: &SubscribeRequest) -> Result<FlowMessage, Status> {
-    let SubscribeRequest { camera, start_unix_ns, stop_unix_ns, latency_ms, accuracy, .. } =
-        request.clone();
-    let is_replay = start_unix_ns.is_some() || stop_unix_ns.is_some();
-    if !is_replay && !(1..=LATENCY_MAX_MS).contains(&latency_ms) {
-        let text = format!("latency_ms is {latency_ms}: give 1 to {LATENCY_MAX_MS}");
-        return Err(Status::invalid_argument(text));
-    }
-    if !(0.0..=1.0).contains(&accuracy) {
-        let text = format!("accuracy is {accuracy}: give 0 to 1");
-        return Err(Status::invalid_argument(text));
-    }
-    if start_unix_ns.zip(stop_unix_ns).is_some_and(|(start, stop)| start > stop) {
-        return Err(Status::invalid_argument("start_unix_ns is after stop_unix_ns"));
-    }
-    let policy = request.policy().into();
-    Ok(FlowMessage { flow: 0, camera, start_unix_ns, stop_unix_ns, latency_ms, accuracy, policy })
-}
-
-impl State {
-    fn next(&mut self) -> u64 {
-        self.last += 1;
-        self.last
-    }
-
-    fn names_of(&self, node: &str) -> Vec<String> {
-        let of_node = self.cameras.values().filter(|camera| camera.node == node);
-        of_node.map(|camera| camera.name.clone()).collect()
-    }
-
-    fn node_of(&self, flow: &FlowMessage) -> Option<&str> {
-        self.cameras.get(&flow.camera).map(|camera| camera.node.as_str())
-    }
-
-    fn wanted_of(&self, node: &str) -> Vec<FlowMessage> {
-        let of_node = self.flows.values().map(|flow| &flow.message);
-        of_node.filter(|flow| self.node_of(flow) == Some(node)).cloned().collect()
-    }
-
-    fn tell(&mut self, node: &str) {
-        let wanted = self.wanted_of(node);
-        if let Some(seat) = self.nodes.get(node) {
-            seat.wanted.send_replace(wanted);
-        }
-    }
-
-    /// How old a frame is that came from a node between two times; `None` where it has no bound, or its node does not
-    /// tell. Only what came first of it is compared: how long all of it takes depends on its size.
-    fn took(
-        &mut self,
-        began_at: Time,
-        now: Time,
-        node: &str,
-        frame: &FrameMessage,
-    ) -> Option<Duration> {
-        let seat = self.nodes.get_mut(node).filter(|_| frame.left_us > 0)?;
-        let (left, way) =
-            (Duration::from_micros(frame.left_us), Duration::from_micros(frame.way_us));
-        let on_way = seat.transit.came(began_at, left, way) + now.since(began_at);
-        Some(Duration::from_micros(frame.age_us).saturating_add(on_way))
-    }
-
-    fn slots_of(&self, flow: u64) -> Vec<Arc<Slot>> {
-        let of_flow = self.subscriptions.values().filter(|one| one.flow == flow);
-        of_flow.map(|one| one.slot.clone()).collect()
-    }
-
-    /// A subscription is over, and its flow if that was the last one.
-    fn leave(&mut self, id: u64) {
-        let Some(subscriber) = self.subscriptions.remove(&id) else { return };
-        subscriber.slot.close();
-        self.counts.skipped += subscriber.slot.skipped();
-        self.counts.late += subscriber.slot.late();
-        let flow = subscriber.flow;
-        if self.subscriptions.values().any(|other| other.flow == flow) {
-            return;
-        }
-        let Some(seat) = self.flows.remove(&flow) else { return };
-        if let Some(node) = self.node_of(&seat.message).map(str::to_owned) {
-            self.tell(&node);
-        }
-    }
-
-    /// A flow is over: what waits for its subscribers is the last that they hear.
-    fn end(&mut self, flow: u64) {
-        let of_flow = self.subscriptions.iter().filter(|(_, one)| one.flow == flow);
-        let ids: Vec<u64> = of_flow.map(|(&id, _)| id).collect();
-        ids.iter().for_each(|&id| self.leave(id));
-    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod proto;
 use std::time::Duration;
 
 use tidegate_frames::{FrameTarget, Infeasible, InfeasiblePolicy, Rung};
+use tonic::Status;
 
 pub use self::proto::news::News as NewsKind;
 pub use self::proto::subscribe_reply::Reply as ReplyKind;
@@ -76,7 +77,33 @@ impl From<Infeasible> for NewsKind {
     }
 }
 
+/// Longest bound of a latency, milliseconds: beyond it a replay is what is wanted.
+const LATENCY_MAX_MS: u32 = 60_000;
+
 impl FlowMessage {
+    /// What a request asks of a camera's node.
+    ///
+    /// # Errors
+    /// Bounds that cannot be.
+    pub fn of(request: &SubscribeRequest) -> Result<FlowMessage, Status> {
+        let SubscribeRequest { camera, start_unix_ns, stop_unix_ns, latency_ms, accuracy, .. } =
+            request.clone();
+        let is_replay = start_unix_ns.is_some() || stop_unix_ns.is_some();
+        if !is_replay && !(1..=LATENCY_MAX_MS).contains(&latency_ms) {
+            let text = format!("latency_ms is {latency_ms}: give 1 to {LATENCY_MAX_MS}");
+            return Err(Status::invalid_argument(text));
+        }
+        if !(0.0..=1.0).contains(&accuracy) {
+            let text = format!("accuracy is {accuracy}: give 0 to 1");
+            return Err(Status::invalid_argument(text));
+        }
+        if start_unix_ns.zip(stop_unix_ns).is_some_and(|(start, stop)| start > stop) {
+            return Err(Status::invalid_argument("start_unix_ns is after stop_unix_ns"));
+        }
+        let (flow, policy) = (0, request.policy().into());
+        Ok(FlowMessage { flow, camera, start_unix_ns, stop_unix_ns, latency_ms, accuracy, policy })
+    }
+
     /// A flow's number: nobody but its camera's node can guess it, so nobody else can send frames in it.
     pub fn new_number() -> u64 {
         use std::hash::{BuildHasher, Hasher, RandomState};
@@ -95,6 +122,11 @@ impl FlowMessage {
     /// Whether it is of stored frames.
     pub fn is_replay(&self) -> bool {
         self.start_unix_ns.is_some() || self.stop_unix_ns.is_some()
+    }
+
+    /// From which frame to which one, of a replay.
+    pub fn span(&self) -> (u64, u64) {
+        (self.start_unix_ns.unwrap_or(0), self.stop_unix_ns.unwrap_or(u64::MAX))
     }
 
     /// Whether both are of the same frames, encoded alike.

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::service::{Service, service_fn};
-use hyper::{Request, Response};
+use hyper::{Request, Response, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::{self, HttpServerConnExec};
 use rustls::ServerConnection;
@@ -24,6 +24,7 @@ use tokio_rustls::TlsAcceptor;
 use super::envoy;
 use super::exchange::{Gate, exchange};
 use super::listener::{Guest, Manner, Peer};
+use super::other;
 use super::starts::Line;
 use crate::support::http::{Answer, Busy, Meter, Over, Pace, Patience, Watched, watch};
 use crate::support::places::Occupant;
@@ -89,7 +90,12 @@ pub(super) async fn converse(
 ) {
     let _ = stream.set_nodelay(true);
     let Some(tls) = &manner.tls else {
-        return serve(stream, peer, manner, gate, stopping).await;
+        return match manner.other {
+            Some(upstream) if !other::is_http(&stream, manner).await => {
+                other::pass(stream, &peer, gate, upstream).await;
+            }
+            _ => serve(stream, peer, manner, gate, stopping).await,
+        };
     };
     let bound = |connection: &mut ServerConnection| connection.set_buffer_limit(Some(TLS_MAX));
     let accepting = TlsAcceptor::from(tls.clone()).accept_with(stream, bound);
@@ -140,9 +146,12 @@ pub(super) async fn answer<S, A, F, B>(
         let pace = (meter.is_http2() && manner.guest == Guest::Client).then(Pace::new);
         newest.replace(pace.clone());
         let is_newer = meter.is_newer();
+        let own = if meter.is_http2() { Version::HTTP_2 } else { Version::HTTP_11 };
         let response = ask(request);
         async move {
             let mut response = response.await;
+            // Our own, whatever the upstream speaks (RFC 9112, 2.3).
+            *response.version_mut() = own;
             if is_newer {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }

@@ -79,6 +79,8 @@ pub(super) struct Manner {
     pub(super) place: usize,
     pub(super) mode: ListenMode,
     pub(super) tls: Option<Arc<ServerConfig>>,
+    /// Where bytes go that are no HTTP, by its place.
+    pub(super) other: Option<usize>,
     pub(super) patience: Patience,
     pub(super) body_timeout: Duration,
     pub(super) tunnel_timeout: Duration,

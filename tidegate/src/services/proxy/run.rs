@@ -107,7 +107,10 @@ pub(crate) fn start(config: &Config, guest: Guest) -> anyhow::Result<Running> {
             // The others find room whatever comes by this one.
             _ => gate.room.share(Level::Listener, gate.room.bound() / 4 * 3),
         };
-        let manner = Rc::new(manner(guest, place, config, (share, starts.clone()))?);
+        let is_it = |name: &String| proxy.upstream.iter().position(|one| one.label() == name);
+        let other = config.other.as_ref().and_then(is_it);
+        let manner = manner(guest, place, config, (share, starts.clone()))?;
+        let manner = Rc::new(Manner { other, ..manner });
         for &address in config.listen.iter().flat_map(|listen| &listen.0) {
             let bound = bind(address, config)?;
             listens.push((bound.local_addr()?, config.label().to_owned()));
@@ -153,6 +156,7 @@ pub(super) fn manner(
         place,
         mode: config.mode,
         tls: tls.transpose()?,
+        other: None,
         patience,
         body_timeout: config.body_timeout.0,
         tunnel_timeout: config.tunnel_timeout.0,

@@ -9,11 +9,11 @@ use std::time::Duration;
 use hyper::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, TE, UPGRADE};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use tokio::io::copy_bidirectional;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_local;
-use tokio::time::sleep;
+use tokio::time::timeout;
 
+use super::other::between;
 use crate::support::http::Meter;
 
 /// Headers that belong to one connection and not to a message (RFC 9110, 7.6.1).
@@ -81,22 +81,13 @@ pub(super) fn join(
 ) {
     spawn_local(async move {
         let _place = place;
-        let both = async {
-            let (client, upstream) = tokio::try_join!(client, upstream).ok()?;
-            // Who breaks off is the business of the two.
-            copy_bidirectional(&mut TokioIo::new(client), &mut TokioIo::new(upstream)).await.ok()
+        // An end that never agrees is silent as well.
+        let Ok(Ok((client, upstream))) =
+            timeout(patience, async { tokio::try_join!(client, upstream) }).await
+        else {
+            return;
         };
-        let silent = async {
-            let mut before = None;
-            while before != Some(meter.moved()) {
-                before = Some(meter.moved());
-                sleep(patience).await;
-            }
-        };
-        tokio::select! {
-            _ = both => {}
-            () = silent => {}
-        }
+        between(TokioIo::new(client), TokioIo::new(upstream), &meter, patience).await;
     });
 }
 

@@ -18,6 +18,7 @@ use hyper::client::conn::http1;
 use hyper::header::{HOST, HeaderValue, TRANSFER_ENCODING};
 use hyper::{Request, Response, StatusCode, Uri, Version};
 use tidegate_node::io::OutputId;
+use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 use self::connect::{Endpoint, Manner, Sender};
@@ -224,6 +225,21 @@ impl Upstream {
         let mut all = places.map(|place| &self.endpoints[place]);
         let any = self.endpoints[first % count].clone();
         Ok(all.find(|endpoint| !endpoint.is_down.get()).cloned().unwrap_or(any))
+    }
+
+    /// A connection for what is no HTTP, to the next endpoint that answers.
+    ///
+    /// # Errors
+    /// None does.
+    pub(super) async fn tunnel(&self, original: Option<SocketAddr>) -> Result<TcpStream, Failure> {
+        for _ in 0..self.endpoints.len().max(1) {
+            let endpoint = self.endpoint(original)?;
+            match endpoint.tunnel(&self.manner).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => self.note_unreachable(&endpoint, &error),
+            }
+        }
+        Err(Failure::Unreachable)
     }
 
     fn note_unreachable(&self, endpoint: &Rc<Endpoint>, error: &std::io::Error) {

@@ -6,13 +6,16 @@
 //! not yet written, and `try_write` counts it when it is.
 
 use std::io::{self, BufRead, Read, Write};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use bytes::BytesMut;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
+use tokio::task::unconstrained;
 
 /// Bytes of one TLS record: it can be read only when all of it has come, so on a slow line it is small;
 /// it costs 22 bytes or a little more.
@@ -149,7 +152,7 @@ impl Stream {
     /// `WouldBlock` if nothing is there; else the connection failed, or the far end broke TLS.
     pub fn try_read(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
         match &mut self.tls {
-            None => self.tcp.try_read_buf(buffer),
+            None => read(&mut self.tcp, buffer),
             Some(tls) => tls.read(&self.tcp, buffer, &mut self.handed),
         }
     }
@@ -350,6 +353,17 @@ impl Write for Socket<'_> {
 
 fn invalid(error: rustls::Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+/// Reads what is there. What does not fill the room was all there was: here tokio takes that from the count, so nobody
+/// has to read once more to hear it.
+fn read(tcp: &mut TcpStream, buffer: &mut BytesMut) -> io::Result<usize> {
+    // Not a step among others that the runtime counts: what is there must be found.
+    let read = pin!(unconstrained(tcp.read_buf(buffer)));
+    match read.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(read) => read,
+        Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
+    }
 }
 
 fn unless_blocked<T>(result: io::Result<T>) -> io::Result<Option<T>> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate::services::cameras::wire::{FrameMessage, PolicyMessage, SubscribeRequest};
+use tidegate::services::cameras::wire::{FrameMessage, PolicyMessage, ReplyKind, SubscribeRequest};
 use tidegate_frames::jpeg::JpegHeader;
 use tidegate_testbed::free_port;
 use tonic::{Code, Status};
@@ -37,15 +37,19 @@ impl World {
 
     /// The edge server.
     pub(crate) fn edge(&self) -> Node {
-        let [link, frames, _] = self.ports;
+        self.server("edge", self.ports)
+    }
+
+    /// An edge server at these ports.
+    fn server(&self, name: &str, [link, frames, _]: [u16; 3]) -> Node {
         let config = format!(
-            "[node]\nname = \"edge\"\n[http]\nlisten = []\n\
+            "[node]\nname = {name:?}\n[http]\nlisten = []\n\
              [[input]]\nlink = {{ listen = \"127.0.0.1:{link}\", {} }}\n\
              [frames]\nlisten = \"127.0.0.1:{frames}\"\nnodes = [\"cam-node\"]\n{}\n",
             self.files(&self.server, ", "),
             self.files(&self.server, "\n"),
         );
-        let mut node = Node::start(&format!("{}-edge", self.name), &config);
+        let mut node = Node::start(&format!("{}-{name}", self.name), &config);
         node.wait_for("ready");
         node
     }
@@ -77,12 +81,16 @@ impl World {
 
     /// An application that comes back until it is served.
     pub(crate) async fn subscribe(&self, request: &SubscribeRequest) -> Watch {
+        self.subscribe_at(self.ports[1], request).await
+    }
+
+    async fn subscribe_at(&self, port: u16, request: &SubscribeRequest) -> Watch {
         let mut period = tokio::time::interval(std::time::Duration::from_millis(100));
         let end = tokio::time::Instant::now() + crate::frames::PATIENCE;
         loop {
             period.tick().await;
             assert!(tokio::time::Instant::now() < end, "it is not served");
-            let client = Client::proven(self.ports[1], &self.authority, "app").await;
+            let client = Client::proven(port, &self.authority, "app").await;
             let Ok(mut client) = client else { continue };
             match client.subscribe(request.clone()).await {
                 Ok(watch) => return watch,
@@ -156,6 +164,82 @@ async fn frames_cross_a_link_at_a_rung_and_survive_the_end_of_either_node() {
     let _edge = world.edge();
     let mut watch = world.subscribe(&request).await;
     is_right(&watch.frame().await.unwrap());
+}
+
+#[tokio::test]
+async fn a_camera_that_goes_leaves_its_frames_at_its_edge_server() {
+    let world = World::new("frames-replica");
+    let _edge = world.edge();
+    let mut cameras = world.cameras();
+    let film = world.film();
+    let request =
+        SubscribeRequest { policy: PolicyMessage::Degrade.into(), ..live("gate", 20_000, 0.5) };
+    let mut watch = world.subscribe(&request).await;
+    let mut seen = Vec::new();
+    for _ in 0..5 {
+        seen.push(watch.frame().await.unwrap());
+    }
+    cameras.process.kill().unwrap();
+    cameras.end();
+    drop(film);
+    let mut client = world.client("app").await;
+    let known = loop {
+        let known = client.cameras().await.remove(0);
+        if !known.is_online {
+            break known;
+        }
+    };
+    assert!(known.oldest_unix_ns <= seen[0].frame && known.oldest_unix_ns > 0);
+    let span = SubscribeRequest {
+        start_unix_ns: Some(seen[1].frame),
+        stop_unix_ns: Some(seen[4].frame),
+        ..live("gate", 0, 1.0)
+    };
+    let mut replay = client.subscribe(span).await.unwrap();
+    let mut replayed = Vec::new();
+    while let Some(reply) = replay.next().await.unwrap() {
+        let ReplyKind::Frame(frame) = reply else { panic!("{reply:?}") };
+        replayed.push((frame.frame, frame.jpeg));
+    }
+    assert!(replayed.is_sorted_by_key(|(number, _)| *number));
+    for frame in &seen[1..] {
+        is_right(frame);
+        assert!(replayed.contains(&(frame.frame, frame.jpeg.clone())), "as it was sent");
+    }
+}
+
+#[tokio::test]
+async fn another_edge_server_serves_while_the_first_one_is_gone() {
+    let world = World::new("frames-failover");
+    let mut first = world.edge();
+    let other = [free_port(), free_port(), 0];
+    let _second = world.server("edge-2", other);
+    let fallback = format!(
+        "[[output]]\nname = \"edge-2\"\nlink = {{ to = \"127.0.0.1:{}\", {} }}\n\
+         [frames]\nfallback = [{{ server = \"127.0.0.1:{}\", to = \"edge-2\" }}]\n",
+        other[0],
+        world.files(&world.node, ", "),
+        other[1],
+    );
+    let config = world.cameras_config().replace("[frames]\n", &fallback);
+    let mut cameras = Node::start("frames-failover-cameras", &config);
+    cameras.wait_for("ready");
+    let _film = world.film();
+    let request = live("gate", 20_000, 0.5);
+    let mut watch = world.subscribe(&request).await;
+    is_right(&watch.frame().await.unwrap());
+    first.process.kill().unwrap();
+    first.end();
+    let mut watch = world.subscribe_at(other[1], &request).await;
+    for _ in 0..5 {
+        is_right(&watch.frame().await.unwrap());
+    }
+    // The first one is back, and its cameras come back to it.
+    let _first = world.edge();
+    let mut watch = world.subscribe(&request).await;
+    for _ in 0..5 {
+        is_right(&watch.frame().await.unwrap());
+    }
 }
 
 #[tokio::test]

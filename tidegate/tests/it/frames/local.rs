@@ -1,5 +1,7 @@
 //! One node: cameras publish and applications subscribe at the same port.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use bytes::Bytes;
 use tidegate::services::cameras::wire::{ReplyKind, SubscribeRequest};
 use tidegate_frames::jpeg::JpegHeader;
@@ -79,6 +81,36 @@ async fn hostile_frames_are_refused_with_a_word_and_harm_nobody() {
     assert!(watch.first(&mut camera, "door").await.frame > 2_000_000_000);
     let wrong = client.subscribe(live("door", 0, 0.9)).await.err().expect("no such bound");
     assert_eq!(wrong.message(), "latency_ms is 0: give 1 to 60000");
+}
+
+#[tokio::test]
+async fn a_replay_goes_on_until_a_stop_that_is_to_come() {
+    let (_node, port) = node("frames-future", "");
+    let mut client = Client::plain(port).await.unwrap();
+    let mut camera = client.publish().await.unwrap();
+    let (picture, second) = (jpeg(), 1_000_000_000);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    for number in 1..=5 {
+        camera.take("door", now + number, &picture).await;
+    }
+    // Nothing is on a disk: what was taken is in memory.
+    let request = SubscribeRequest {
+        start_unix_ns: Some(now + 2),
+        stop_unix_ns: Some(now + 600 * second),
+        ..live("door", 0, 1.0)
+    };
+    let mut replay = client.subscribe(request).await.unwrap();
+    let mut seen = Vec::new();
+    while seen.len() < 4 {
+        seen.push(replay.frame().await.unwrap().frame - now);
+    }
+    for number in [6, 7, 600 * second] {
+        camera.take("door", now + number, &picture).await;
+        seen.push(replay.frame().await.unwrap().frame - now);
+    }
+    camera.take("door", now + 601 * second, &picture).await;
+    assert_eq!(replay.next().await.unwrap(), None, "it is over");
+    assert_eq!(seen, [2, 3, 4, 5, 6, 7, 600 * second]);
 }
 
 #[tokio::test]

@@ -52,6 +52,18 @@ async fn a_paused_connection_stays_in_the_kernel() {
     }
 }
 
+#[tokio::test]
+async fn a_pause_that_ends_at_once_is_over() {
+    let mut node = Node::start().await;
+    let mut client = Client::v311(node.address(), "bulk").await;
+    let (source, _) = node.opened().await;
+    // Both are there when the connection looks for the first.
+    node.notify(source, Notice::Pause);
+    node.notify(source, Notice::Resume);
+    client.send(&publish_v311("bulk", Some(1), b"")).await;
+    assert_eq!(client.packet().await, [0x40, 2, 0, 1]);
+}
+
 /// How long a socket that is read would at most stay full.
 const QUIET: Duration = Duration::from_millis(300);
 

@@ -24,6 +24,9 @@ impl Egress {
         let path = state.first_path + lane_index;
         let uplink = &mut self.uplinks[state.uplink];
         uplink.uplink.handed(path, cut.piece, bytes);
+        if base.options.fleet.is_some() {
+            lane.silence.hand(base.now, bytes);
+        }
         uplink.meters[cut.class.index()].1.count(base.now, cut.piece);
         if cut.is_last {
             base.holdings.handed(base.now, key, cut.number);

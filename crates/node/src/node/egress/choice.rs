@@ -73,12 +73,13 @@ impl Egress {
         Some(transmit)
     }
 
-    /// Whether the uplink takes the choice now. Live records of the most urgent class may overdraw it,
-    /// unless all is one FIFO.
+    /// Whether the uplink takes the choice now. Live records of the most urgent class may overdraw it, unless all is one
+    /// FIFO, or they alone are more than it carries and neighbours lend: they would wait below for each other.
     fn is_free(&self, base: &Base, uplink: usize, choice: Choice, candidate: Candidate) -> bool {
         let is_urgent = choice == URGENT
             && base.options.classes.len() > 1
-            && base.options.scheduler.favours_alarms();
+            && base.options.scheduler.favours_alarms()
+            && !self.uplinks[uplink].is_flooded;
         let output = &self.outputs[usize::from(candidate.output.0)];
         let lane = || base.options.lane_of(candidate.output, choice.class);
         let path = || output.first_path + usize::from(lane());

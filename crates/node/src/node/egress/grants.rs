@@ -100,9 +100,9 @@ impl GrantPacer {
     }
 
     /// How long the newest answer took, while that says something.
-    pub(super) fn takes(&self, now: Time) -> Duration {
+    pub(super) fn takes(&self, now: Time) -> Option<Duration> {
         let young = self.newest.filter(|(at, _)| now.since(*at) < ANSWER_AGE);
-        young.map_or(Duration::ZERO, |(_, took)| took)
+        young.map(|(_, took)| took)
     }
 
     /// The provider gave a record back.

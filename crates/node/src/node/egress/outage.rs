@@ -18,6 +18,7 @@ use tidegate_types::units::{Rate, Time};
 
 use super::Egress;
 use super::grants::Permit;
+use super::state::Silence;
 use crate::io::{Output, OutputId};
 use crate::node::base::Base;
 use crate::options::FleetSeat;
@@ -82,7 +83,9 @@ impl Egress {
         for class in (0..seat.relayed.0).map(ClassId) {
             let Some((permit, at)) = self.permit_for(base, class) else { continue };
             let [live, late] = base.holdings.heads(class, seat.output, base.now);
-            let handed = self.silent_delivery(base, class, seat.output);
+            let patience = self.patience(seat.output);
+            let is_silent = |silence: &Silence| silence.lasts(base.now, patience);
+            let handed = self.silent_delivery(base, (class, seat.output), is_silent);
             let timing = if handed.or(live).is_some() { Timing::Live } else { Timing::Late };
             let Some(key) = handed.or(live).or(late) else { continue };
             if at > base.now {
@@ -91,11 +94,7 @@ impl Egress {
                 return None;
             }
             if handed.is_some() {
-                let lane = usize::from(base.options.lane_of(seat.output, class));
-                let own = &mut self.outputs[usize::from(seat.output.0)].lanes[lane];
-                base.holdings.take_unconfirmed(&mut own.unconfirmed, key);
-                base.holdings.begin_again(key, true);
-                base.holdings.put_back(base.now, key);
+                self.take_again(base, seat.output, (class, key));
             }
             return self.send_by(base, (key, Choice { class, timing }), permit);
         }
@@ -118,19 +117,32 @@ impl Egress {
         times.min_by_key(|((Reverse(of), _), at)| ((*at).max(base.now), *of, *at))
     }
 
-    /// The oldest record of a class that was handed to a silent connection and has no answer.
-    fn silent_delivery(
+    /// The oldest record of a class that was handed to a connection that is silent, and has no answer.
+    pub(super) fn silent_delivery(
         &self,
         base: &Base,
-        class: ClassId,
-        output: OutputId,
+        (class, output): (ClassId, OutputId),
+        is_silent: impl Fn(&Silence) -> bool,
     ) -> Option<DeliveryKey> {
         let lane = usize::from(base.options.lane_of(output, class));
         let lane = &self.outputs[usize::from(output.0)].lanes[lane];
         let key = base.holdings.queues().oldest_on(&lane.unconfirmed, class)?;
         // Cuts that the connection has not taken yet are still the driver's, and go first.
         let is_whole = base.holdings.delivery(key)?.progress.is_handed();
-        let is_silent = lane.silence.lasts(base.now, self.patience(output));
-        (is_silent && is_whole && !base.holdings.is_outdated(key)).then_some(key)
+        (is_silent(&lane.silence) && is_whole && !base.holdings.is_outdated(key)).then_some(key)
+    }
+
+    /// Takes a record off a connection that may have carried it: it goes again, marked.
+    pub(super) fn take_again(
+        &mut self,
+        base: &mut Base,
+        output: OutputId,
+        (class, key): (ClassId, DeliveryKey),
+    ) {
+        let lane = usize::from(base.options.lane_of(output, class));
+        let own = &mut self.outputs[usize::from(output.0)].lanes[lane];
+        base.holdings.take_unconfirmed(&mut own.unconfirmed, key);
+        base.holdings.begin_again(key, true);
+        base.holdings.put_back(base.now, key);
     }
 }

@@ -18,6 +18,7 @@ use tidegate_types::units::{Rate, Size};
 
 use super::grants::{GrantPacer, Permit};
 use super::measures::backlog_on;
+use super::state::Silence;
 use super::{Egress, Handing};
 use crate::io::{Event, Output, OutputId};
 use crate::node::base::Base;
@@ -78,22 +79,18 @@ impl Egress {
             // What is more urgent goes first, where the uplink is short of it too. Nothing is reserved for the least urgent
             // class: what is more urgent would wait there behind all that is the neighbour's own.
             let first = if of.0 + 1 == seat.relayed.0 { of.0 } else { 0 };
-            let is_much = |class: &ClassId| {
-                let soon = SOON.min(base.options.classes.spec(*class).latency / 2);
-                ahead_of(base, uplink, *class) > carries.in_span(soon)
-            };
-            let Some(class) = (first..=of.0).map(ClassId).find(is_much) else { continue };
-            if !self.takes(base, peer, class) {
-                continue;
-            }
-            let [live, late] = base.holdings.heads(class, seat.output, base.now);
-            let timing = if live.is_some() { Timing::Live } else { Timing::Late };
-            // A neighbour's stays here: it makes one hop.
-            let Some(key) = live.or(late).filter(|key| !base.holdings.is_lent(*key)) else {
-                continue;
-            };
+            let found = (first..=of.0).map(ClassId).find_map(|class| {
+                let soon = SOON.min(base.options.classes.spec(class).latency / 2);
+                let is_much = self.ahead_of(base, uplink, class, carries) > carries.in_span(soon);
+                (is_much && self.takes(base, peer, class)).then_some(())?;
+                let [live, late] = base.holdings.heads(class, seat.output, base.now);
+                let timing = if live.is_some() { Timing::Live } else { Timing::Late };
+                // A neighbour's stays here: it makes one hop.
+                let key = live.or(late).filter(|key| !base.holdings.is_lent(*key))?;
+                Some((key, Choice { class, timing }))
+            });
+            let Some(what) = found else { continue };
             if at <= base.now {
-                let what = (key, Choice { class, timing });
                 return self.send_by(base, what, (Reverse(of), peer));
             }
             self.grants.wake_at(at);
@@ -102,42 +99,69 @@ impl Egress {
     }
 
     /// Sends an alarm by a neighbour that answers sooner than our own uplink, where a queue below us, or silence, makes that
-    /// one late by half of the bound. Alarms are few: where more comes than neighbours reserve, what the uplink has too much of
-    /// leaves by [`Egress::redirect`], and the rest would only push less urgent records from their grants.
+    /// one late by half of the bound; the pace of a permit does not hold it up, as long as its provider answers. One that has
+    /// been below for as long goes again. Alarms are few: of those that alone are more than the uplink carries,
+    /// [`Egress::redirect`] sends what is too much.
     pub(crate) fn hurry(&mut self, base: &mut Base) -> Option<Output> {
-        let seat = base.options.fleet.filter(|_| !self.grants.all.is_empty())?;
+        let seat = base.options.fleet?;
         let class = ClassId(0);
         if class.0 + 1 == seat.relayed.0 {
             return None;
         }
-        let own = &self.outputs[usize::from(seat.output.0)];
-        let uplink_index = own.uplink;
-        let uplink = &self.uplinks[uplink_index].uplink;
-        let (least, newest) = uplink.min_rtt().zip(uplink.rtt())?;
-        let silent = own.lanes.iter().filter_map(|lane| lane.silence.since).min()?;
-        let takes = newest.max(base.now.since(silent));
-        let bound = base.options.classes.spec(class).latency;
-        if takes < least + bound / 2 {
-            return None;
-        }
-        let [live, _] = base.holdings.heads(class, seat.output, base.now);
-        let key = live.filter(|key| !base.holdings.is_lent(*key))?;
-        let comes = self.uplinks[uplink_index].meters[0].0.rate(base.now);
         let is_reserved = |((Reverse(of), _), _): &(&Permit, _)| of.0 + 1 < seat.relayed.0;
         let permits = self.grants.all.iter().filter(is_reserved);
-        if comes > permits.map(|(_, grant)| grant.amount(base.now).rate()).sum() {
+        let reserved: Rate = permits.map(|(_, grant)| grant.amount(base.now).rate()).sum();
+        let is_doubted = self.is_on_probation(base.now, seat.output);
+        let own = &self.outputs[usize::from(seat.output.0)];
+        let state = &mut self.uplinks[own.uplink];
+        let comes = state.meters[0].0.rate(base.now);
+        state.is_flooded = !reserved.is_zero() && !is_doubted && comes > state.uplink.capacity();
+        if state.is_flooded {
             return None;
         }
-        let reserved = |((Reverse(of), peer), grant): &(&Permit, &GrantPacer)| {
-            of.0 + 1 < seat.relayed.0
-                && self.takes(base, *peer, class)
-                && grant.next_urgent(base.now).is_some_and(|at| at <= base.now)
-                && grant.takes(base.now) < takes
+        let (least, newest) = state.uplink.min_rtt().zip(state.uplink.rtt())?;
+        let oldest = own.lanes.iter().filter_map(|lane| lane.silence.waits(base.now)).max()?;
+        let takes = newest.max(oldest);
+        let long = least + base.options.classes.spec(class).latency / 2;
+        if takes < long {
+            return None;
+        }
+        let [live, late] = base.holdings.heads(class, seat.output, base.now);
+        let is_silent = |silence: &Silence| silence.waits(base.now).is_some_and(|age| age >= long);
+        let handed = self.silent_delivery(base, (class, seat.output), is_silent);
+        let is_old = |key: &DeliveryKey| {
+            let picked = base.holdings.delivery(*key).map(|delivery| delivery.progress.picked_at);
+            picked.is_some_and(|at| base.now.since(at) >= long) && !base.holdings.is_lent(*key)
         };
-        let usable = self.grants.all.iter().filter(reserved);
-        let (permit, _) = usable.min_by_key(|(_, grant)| grant.takes(base.now))?;
-        let what = (key, Choice { class, timing: Timing::Live });
-        self.send_by(base, what, *permit)
+        let handed = handed.filter(is_old);
+        let timing = if live.is_some() { Timing::Live } else { Timing::Late };
+        let key = live.or(handed).or(late).filter(|key| !base.holdings.is_lent(*key))?;
+        let usable = self.grants.all.iter().filter(is_reserved).filter(|((_, peer), grant)| {
+            self.takes(base, *peer, class) && grant.next(base.now).is_some()
+        });
+        let answers = usable.map(|(permit, _)| (self.answers_in(base, permit.1), *permit));
+        let (_, permit) = answers.filter(|(after, _)| *after < takes).min()?;
+        if live.is_none() && handed.is_some() {
+            self.take_again(base, seat.output, (class, key));
+        }
+        self.send_by(base, (key, Choice { class, timing }), permit)
+    }
+
+    /// How long a neighbour takes to answer for an alarm, as far as can be seen: as its newest answer for any class did, or
+    /// as long as one has been waiting. Zero where nobody knows: the next alarm tries.
+    fn answers_in(&self, base: &Base, peer: OutputId) -> Duration {
+        let waits = |class: ClassId| {
+            let lane = usize::from(base.options.lane_of(peer, class));
+            let lane = &self.outputs[usize::from(peer.0)].lanes[lane];
+            let oldest = base.holdings.queues().oldest_on(&lane.unconfirmed, class)?;
+            let picked_at = base.holdings.delivery(oldest)?.progress.picked_at;
+            Some(base.now.since(picked_at))
+        };
+        let known = self.grants.all.iter().filter(|((_, of), _)| *of == peer);
+        let known = known.filter_map(|((Reverse(class), _), grant)| {
+            Some(grant.takes(base.now)?.max(waits(*class).unwrap_or_default()))
+        });
+        known.min().unwrap_or_default().max(waits(ClassId(0)).unwrap_or_default())
     }
 
     /// Whether a neighbour's connection is there and has room for a record of a class.
@@ -201,16 +225,20 @@ impl Egress {
         let uplink = self.outputs[usize::from(output.0)].uplink;
         let capacity = self.believed(base.now, output);
         let UplinkOptions { controller, cap, .. } = base.options.uplinks[uplink];
-        let is_full = ahead_of(base, uplink, least) > capacity.in_span(SOON);
+        let is_full = self.ahead_of(base, uplink, least, capacity) > capacity.in_span(SOON);
         let is_doubted = is_full || self.is_on_probation(base.now, output);
         match cap.filter(|_| controller != RateControllerName::Known && !is_doubted) {
             Some(cap) => cap.max(capacity),
             None => capacity,
         }
     }
-}
 
-/// What waits for the uplink and goes before a new record of a class, or with it.
-fn ahead_of(base: &Base, uplink: usize, class: ClassId) -> Size {
-    (0..=class.0).map(|class| backlog_on(base, uplink, ClassId(class))).sum()
+    /// What a new record of a class would wait for: what waits here and goes before it or with it, and what stands below
+    /// beyond what the path holds, whatever that is.
+    fn ahead_of(&self, base: &Base, uplink: usize, class: ClassId, carries: Rate) -> Size {
+        let here: Size = (0..=class.0).map(|class| backlog_on(base, uplink, ClassId(class))).sum();
+        let below = &self.uplinks[uplink].uplink;
+        let path = below.min_rtt().map(|least| carries.in_span(least));
+        here + path.map_or(Size::ZERO, |path| below.in_flight().saturating_sub(path))
+    }
 }

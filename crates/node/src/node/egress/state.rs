@@ -111,21 +111,57 @@ pub(super) struct UplinkState {
     pub(super) trust: Trust,
     /// Bytes of urgent records that went before one that the scheduler had chosen, since it waits.
     pub(super) overtaken: Size,
+    /// Whether the most urgent class alone is more than it carries, while neighbours lend.
+    pub(super) is_flooded: bool,
 }
 
 /// Since when nothing of what a connection was handed has been acknowledged; nothing where nothing waits
 /// for it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Silence {
     pub(super) since: Option<Time>,
     /// When something was acknowledged last.
     pub(super) heard: Time,
     delivered: Size,
+    /// Bytes that were handed over and when, the newest ones, as many as have no acknowledgement.
+    handed: VecDeque<(Time, Size)>,
+    unanswered: Size,
+    /// Whether some of them had not left this host at last.
+    has_unsent: bool,
 }
 
+/// Bytes that are handed over within this count as handed over together.
+const TOGETHER: Duration = Duration::from_millis(2);
+/// Bound on such points.
+const HANDED_MAX: usize = 1024;
+
 impl Silence {
+    /// The connection took bytes.
+    pub(super) fn hand(&mut self, now: Time, bytes: Size) {
+        self.unanswered += bytes;
+        let is_full = self.handed.len() >= HANDED_MAX;
+        match self.handed.back_mut().filter(|(at, _)| is_full || *at + TOGETHER > now) {
+            Some((_, together)) => *together += bytes,
+            None => self.handed.push_back((now, bytes)),
+        }
+    }
+
+    /// How long the oldest byte on the wire has been waiting for its acknowledgement; where some have not left this host, how
+    /// long nothing was acknowledged.
+    pub(super) fn waits(&self, now: Time) -> Option<Duration> {
+        let oldest = self.handed.front().filter(|_| !self.has_unsent).map(|(at, _)| *at);
+        Some(now.since(oldest.or(self.since)?))
+    }
+
     /// Figures of the connection came.
     pub(super) fn note(&mut self, now: Time, sample: &PathSample) {
+        self.has_unsent = sample.unsent > Size::ZERO;
+        while let Some((_, bytes)) = self.handed.front()
+            && self.unanswered >= sample.in_flight + *bytes
+        {
+            self.unanswered -= *bytes;
+            self.handed.pop_front();
+        }
         if sample.delivered > self.delivered {
             self.heard = now;
         }
@@ -178,6 +214,29 @@ impl Trust {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_byte_waits_until_it_is_no_more_among_the_newest_that_are_in_flight() {
+        let at = |ms: u64| Time::from_millis(1000 + ms);
+        let waits = |silence: &Silence| silence.waits(at(100)).map(|age| age.as_millis());
+        let sample = |in_flight, unsent| PathSample {
+            in_flight: Size(in_flight),
+            unsent: Size(unsent),
+            ..PathSample::default()
+        };
+        let mut silence = Silence::default();
+        assert_eq!(waits(&silence), None);
+        [0, 1, 40].into_iter().for_each(|ms| silence.hand(at(ms), Size(500)));
+        assert_eq!(waits(&silence), Some(100));
+        silence.note(at(60), &sample(1000, 0));
+        assert_eq!(waits(&silence), Some(100), "the first two count as one");
+        silence.note(at(60), &sample(500, 0));
+        assert_eq!(waits(&silence), Some(60));
+        silence.note(at(70), &sample(500, 100));
+        assert_eq!(waits(&silence), Some(40), "the far end may not read: only silence counts");
+        silence.note(at(80), &sample(0, 0));
+        assert_eq!(waits(&silence), None);
+    }
 
     #[test]
     fn an_uplink_that_fails_again_is_believed_later_each_time() {

@@ -416,11 +416,6 @@ fn what_the_uplink_has_too_much_of_leaves_by_the_permit_of_a_less_urgent_class()
 
 #[test]
 fn an_alarm_leaves_by_a_neighbour_where_a_queue_below_us_makes_it_late() {
-    let report = |wire: &mut Wire, rtt, in_flight| {
-        let (rtt, in_flight) = (Some(ms(rtt)), Size(in_flight));
-        let sample = PathSample { rtt, in_flight, ..PathSample::default() };
-        wire.handle(Input::PathSample { path: lane(LT), sample });
-    };
     for (permit, rtt, in_flight, goes) in
         [(NM, 60, 5000, true), (NM, 30, 5000, false), (NM, 60, 0, false), (LT, 60, 5000, false)]
     {
@@ -428,15 +423,15 @@ fn an_alarm_leaves_by_a_neighbour_where_a_queue_below_us_makes_it_late() {
         options.uplinks[0] = uplink(RateControllerName::Tide, Some(Rate::new(OWN)));
         let mut wire = up(options);
         grant(&mut wire, permit, 50_000);
-        report(&mut wire, 10, 0);
-        report(&mut wire, rtt, in_flight);
+        report(&mut wire, LT, 10, 0);
+        report(&mut wire, LT, rtt, in_flight);
         wire.offer("ls/a", 20);
         assert_eq!(classes_by_peer(&wire).len(), usize::from(goes), "{permit:?} {rtt} {in_flight}");
         if goes {
             // The neighbour answers later than our own uplink: the next one stays.
             wire.advance(ms(100));
             carry_by_peer(&mut wire);
-            report(&mut wire, rtt, in_flight);
+            report(&mut wire, LT, rtt, in_flight);
             wire.offer("ls/b", 20);
             assert_eq!(classes_by_peer(&wire).len(), 1);
         }
@@ -444,20 +439,96 @@ fn an_alarm_leaves_by_a_neighbour_where_a_queue_below_us_makes_it_late() {
 }
 
 #[test]
-fn alarms_that_are_more_than_neighbours_reserve_do_not_hurry() {
-    for (permitted, goes) in [(5_000, false), (100_000, true)] {
+fn alarms_that_are_more_than_the_uplink_carries_do_not_hurry() {
+    for (per_second, goes) in [(130, false), (40, true)] {
         let mut options = fleet_options();
         options.uplinks[0] = uplink(RateControllerName::Tide, Some(Rate::new(OWN)));
         let mut wire = up(options);
-        grant(&mut wire, NM, permitted);
-        load(&mut wire, "ls/a", 40, 1000);
+        grant(&mut wire, NM, 5_000);
+        load(&mut wire, "ls/a", per_second, 1000);
         let before = classes_by_peer(&wire).len();
-        let (rtt, in_flight) = (Some(ms(60)), Size(5000));
-        let sample = PathSample { rtt, in_flight, ..PathSample::default() };
-        wire.handle(Input::PathSample { path: lane(LT), sample });
+        report(&mut wire, LT, 60, 5000);
         wire.offer("ls/b", 20);
-        assert_eq!(classes_by_peer(&wire).len() - before, usize::from(goes), "{permitted}");
+        assert_eq!(classes_by_peer(&wire).len() - before, usize::from(goes), "{per_second}");
     }
+}
+
+/// Figures of our own uplink: its newest round trip, and what is below on the connection of a class.
+fn report(wire: &mut Wire, class: ClassId, rtt: u64, in_flight: u64) {
+    let (rtt, in_flight) = (Some(ms(rtt)), Size(in_flight));
+    let sample = PathSample { rtt, in_flight, ..PathSample::default() };
+    wire.handle(Input::PathSample { path: lane(class), sample });
+}
+
+#[test]
+fn what_stands_below_counts_as_what_waits_here() {
+    for (in_flight, goes) in [(25_000, true), (900, false)] {
+        let mut wire = up(fleet_options());
+        grant(&mut wire, LT, 50_000);
+        report(&mut wire, LT, 10, in_flight);
+        (0..2).for_each(|turn| wire.offer(&format!("lt/{turn}"), 996));
+        assert_eq!(!classes_by_peer(&wire).is_empty(), goes, "{in_flight} bytes below");
+    }
+}
+
+#[test]
+fn alarms_that_alone_are_too_much_do_not_overdraw_the_uplink() {
+    for (permit, goes) in [(LS, false), (LT, true)] {
+        let mut options = fleet_options();
+        options.uplinks[0] = uplink(RateControllerName::Tide, Some(Rate::new(OWN)));
+        let mut wire = up(options);
+        grant(&mut wire, permit, 1_000);
+        load(&mut wire, "ls/a", 130, 1000);
+        report(&mut wire, LT, 10, 20_000);
+        let before = bytes(&wire, OutputId(0), LS);
+        wire.offer("ls/b", 20);
+        assert_eq!(bytes(&wire, OutputId(0), LS) > before, goes, "{permit:?}");
+    }
+}
+
+#[test]
+fn an_alarm_tries_no_neighbour_that_keeps_another_one_waiting() {
+    let mut options = fleet_options();
+    options.uplinks[0] = uplink(RateControllerName::Tide, Some(Rate::new(OWN)));
+    let mut wire = up(options);
+    grant(&mut wire, NM, 50_000);
+    report(&mut wire, LT, 10, 0);
+    report(&mut wire, LT, 60, 5000);
+    wire.offer("ls/a", 20);
+    assert_eq!(classes_by_peer(&wire), [LS.0], "nothing is known of the neighbour");
+    wire.advance(ms(50));
+    report(&mut wire, LT, 60, 5000);
+    wire.offer("ls/b", 20);
+    assert_eq!(classes_by_peer(&wire).len(), 2, "50 ms are less than 60");
+    wire.advance(ms(50));
+    report(&mut wire, LT, 60, 5000);
+    wire.offer("ls/c", 20);
+    assert_eq!(classes_by_peer(&wire).len(), 2, "the first has been waiting for 100 ms");
+}
+
+#[test]
+fn an_alarm_that_is_stuck_below_goes_again_by_a_neighbour_and_is_marked() {
+    let mut options = fleet_options();
+    options.uplinks[0] = uplink(RateControllerName::Tide, Some(Rate::new(OWN)));
+    let mut wire = up(options);
+    grant(&mut wire, NM, 50_000);
+    report(&mut wire, LS, 10, 0);
+    wire.offer("ls/a", 20);
+    while wire.send_on(lane(LS)) {}
+    wire.advance(ms(34));
+    wire.poll();
+    assert_eq!(
+        classes_by_peer(&wire),
+        [0; 0],
+        "the bound is 50 ms, half of it and a round trip 35"
+    );
+    wire.advance(ms(1));
+    wire.poll();
+    let again: Vec<bool> =
+        wire.history.iter().filter(|cut| cut.path.output == PEER).map(|cut| cut.again).collect();
+    assert_eq!(again, [true]);
+    wire.advance(ms(500));
+    assert_eq!(classes_by_peer(&wire).len(), 1, "once");
 }
 
 #[test]

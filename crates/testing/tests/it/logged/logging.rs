@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tidegate_log::{Entry, FateEntry, Lever};
+use tidegate_log::{Deed, Entry, FateEntry, Lever};
 use tidegate_node::io::{Content, Destination, Edit, Event, Input, OutputId};
 use tidegate_node::node::Node;
 use tidegate_node::options::{BacklogOrder, LogOptions, NodeOptions, OptionsError};
@@ -114,7 +114,12 @@ fn what_acted_on_each_of_a_hundred_records_is_told_with_its_fate() {
     wire.up();
     for cut in wire.history.clone() {
         let by = ["lte", "dsl", "lte, dsl"][next(3)];
-        wanted.entry(seq(&wire, cut.id)).or_default().push((Lever::Path, by, false));
+        let all = wanted.entry(seq(&wire, cut.id)).or_default();
+        if !all.is_empty() {
+            // When it went is told of what was touched.
+            all.push((Lever::Queue, "ls", true));
+        }
+        all.push((Lever::Path, by, false));
         wire.handle(Input::Sent { id: cut.id, bytes: Size(cut.range.end - cut.range.start) });
         let destination = Destination::Output(OutputId(0));
         wire.handle(Input::Carried { destination, ids: vec![cut.id], by: by.into() });
@@ -136,6 +141,51 @@ fn what_acted_on_each_of_a_hundred_records_is_told_with_its_fate() {
         .map(|(seq, all)| (seq, all.into_iter().map(|(l, w, a)| (l, w.to_owned(), a)).collect()))
         .collect();
     assert_eq!((told.len(), told), (100, wanted));
+}
+
+#[test]
+fn when_a_late_record_left_its_queue_is_told_and_of_the_others_nothing() {
+    let mut wire = down(options(all_durable()));
+    wire.offer("ls/a", 1);
+    wire.advance(Duration::from_millis(70));
+    wire.offer("ls/a", 1);
+    wire.sync();
+    wire.up();
+    drain(&mut wire);
+    wire.advance(FATES_DELAY);
+    let mut told = Vec::new();
+    for append in &wire.appends {
+        let Entry::Fates(FateEntry { runs, .. }) = &append.entry else { continue };
+        told.extend(runs.iter().map(|run| (run.run.records(), run.deeds.clone())));
+    }
+    let late = |(_, deeds): &&(u64, Vec<Deed>)| !deeds.is_empty();
+    let [(1, deeds)] = &told.iter().filter(late).cloned().collect::<Vec<_>>()[..] else {
+        panic!("{told:?}")
+    };
+    let (lever, what, after) = (Lever::Queue, "ls".into(), Some(Duration::from_millis(70)));
+    assert_eq!(deeds[..], [Deed { lever, what, after }]);
+    assert_eq!(told.iter().map(|(records, _)| records).sum::<u64>(), 2);
+}
+
+#[test]
+fn of_what_acted_on_a_record_the_first_sixteen_deeds_are_kept() {
+    let mut rules = all_durable();
+    rules[0].script_name = Some("shuffle".into());
+    let mut wire = down(options(rules));
+    wire.offer("ls/a", 1);
+    wire.sync();
+    let queue = wire.node.queues().next().unwrap();
+    let id = wire.node.waiting(queue).next().unwrap();
+    let all =
+        (0..20).map(|turn| if turn % 2 == 0 { Edit::MoveFront(id) } else { Edit::MoveBack(id) });
+    wire.handle(Input::Edits { queue, operations: all.chain([Edit::Drop(id)]).collect() });
+    wire.advance(FATES_DELAY);
+    let fates = wire.appends.iter().filter_map(|append| match &append.entry {
+        Entry::Fates(FateEntry { runs, .. }) => Some(runs),
+        _ => None,
+    });
+    let deeds: Vec<_> = fates.flatten().flat_map(|run| &run.deeds).collect();
+    assert_eq!((deeds.len(), &*deeds[15].what), (16, "shuffle: moveToBack"));
 }
 
 #[test]

@@ -62,7 +62,7 @@ pub fn run(data: &Path, seed: u64) -> anyhow::Result<Findings> {
     for fps in RATES {
         let gains = tune(&tuning, &ladder, fps, seed);
         lines.push(String::new());
-        let Gains { gain_p, gain_i } = gains;
+        let Gains { gain_p, gain_i, .. } = gains;
         lines.push(format!("{fps} frames/s; pi tuned to {gain_p:.0} and {gain_i:.0} B/ms"));
         let rows = table(&judged, &ladder, fps, seed, gains);
         lines.extend(print(&judged, &rows));
@@ -75,7 +75,7 @@ pub fn run(data: &Path, seed: u64) -> anyhow::Result<Findings> {
 fn tune(groups: &[Group], ladder: &Ladder, fps: usize, seed: u64) -> Gains {
     let grid: Vec<Gains> = GAINS_P
         .into_iter()
-        .flat_map(|gain_p| GAINS_I.map(|gain_i| Gains { gain_p, gain_i }))
+        .flat_map(|gain_p| GAINS_I.map(|gain_i| Gains { gain_p, gain_i, ..Gains::default() }))
         .collect();
     let scores = parallel::map(&grid, |gains| {
         let sender = pi("pi", *gains, Habit::Cancel);

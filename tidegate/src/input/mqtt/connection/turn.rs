@@ -13,7 +13,7 @@ use crate::node::contract::Source;
 /// What a turn has come to.
 pub(super) struct Turn {
     pub(super) step: Step,
-    /// Nothing more may be offered now.
+    /// Nothing more may be offered after it.
     pub(super) held: bool,
     /// There is more to deliver.
     pub(super) has_more: bool,
@@ -30,8 +30,7 @@ impl Connection<'_> {
         if let Some(terms) = orders.take_terms() {
             self.review(&terms)?;
         }
-        let held = *paused || self.crowded.is_some() || self.referral.is_some();
-        let step = if held { Step::Wait } else { self.receive(source.now()) };
+        let step = if self.is_held(*paused) { Step::Wait } else { self.receive(source.now()) };
         self.take_step(source).await?;
         if let Step::Ask(request) = &step
             && self.ask(request)
@@ -49,7 +48,13 @@ impl Connection<'_> {
         if let Some(reference) = self.referral.take_if(|_| self.session.unanswered() == 0) {
             return Err(End::Elsewhere(reference));
         }
-        Ok(Turn { step, held, has_more })
+        // What began the turn may have ended in it: a pause and its end can come together.
+        Ok(Turn { step, held: self.is_held(*paused), has_more })
+    }
+
+    /// Nothing more may be offered.
+    fn is_held(&self, paused: bool) -> bool {
+        paused || self.crowded.is_some() || self.referral.is_some()
     }
 
     /// Does what was received: subscribers here get it, and the node is offered it.

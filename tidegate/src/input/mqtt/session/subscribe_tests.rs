@@ -137,6 +137,23 @@ fn topic_aliases_are_told_once() {
 }
 
 #[test]
+fn a_batch_is_sent_as_it_is_to_who_is_told_no_more_than_others() {
+    let hub = Hub::default();
+    let mut sessions = [&b""[..], b"", b"\x22\0\x01"].map(|asked| connected(asked, LIMITS).0);
+    sessions.iter_mut().for_each(|session| subscribe(session, &hub, "#", 0));
+    let records = ["x", "y"].map(|payload| record("t", payload));
+    hub.publisher().publish_all(records.iter().map(|record| (record, 1)));
+    let shared = hub.account().used();
+    for session in &mut sessions[..2] {
+        assert_eq!(sent(session), b"\x30\x05\0\x01t\0x\x30\x05\0\x01t\0y");
+        assert!(hub.account().used() > shared, "packets are reserved, and one needs the messages");
+    }
+    let expected = b"\x30\x08\0\x01t\x03\x23\0\x01x\x30\x07\0\0\x03\x23\0\x01y";
+    assert_eq!(sent(&mut sessions[2]), expected, "its own alias");
+    assert_eq!((hub.status().delivered, hub.account().used()), (6, 0));
+}
+
+#[test]
 fn what_is_too_large_for_the_client_is_not_sent() {
     let hub = Hub::default();
     let (mut session, _) = connected(b"\x27\0\0\0\x20", LIMITS);

@@ -31,7 +31,7 @@ impl Hub {
     pub(crate) fn restore(&self, kept: &Kept, payer: &Payer) -> Subscriber {
         let id = kept.note.session;
         let seat = Arc::new(Seat::restored(id, self.0.bounds, payer, kept.note.expiry > 0));
-        let mut table = self.change();
+        let mut table = self.change(None);
         table.seats.insert(id, seat.clone());
         for (text, options) in &kept.subscriptions {
             let Ok(subscription) = Subscription::new(text) else { continue };
@@ -53,11 +53,6 @@ impl Hub {
             drop(retained);
             (0..count).for_each(|_| self.0.counts.unretained());
         }
-    }
-
-    /// All seats are to look for something to read.
-    pub(crate) fn ring_all(&self) {
-        self.table().seats.values().for_each(|seat| seat.ring());
     }
 
     /// The class of a topic, where a rule covers it.

@@ -5,6 +5,7 @@ use tidegate_types::record::{Offered, Properties, SourceId};
 use tidegate_types::topic::Filter;
 
 use super::*;
+use crate::node::broker::way::Way;
 
 impl Hub {
     /// Whose bounds are those of all.
@@ -72,6 +73,32 @@ fn a_change_of_the_table_changes_the_way() {
     publish();
     assert!(got(&subscriber).is_empty());
     assert_eq!(hub.status().published, 1);
+}
+
+#[test]
+fn a_change_that_concerns_other_topics_leaves_the_way_as_it_is() {
+    let hub = Hub::default();
+    let subscriber = subscribed(&hub, "a/+");
+    let mut publisher = hub.publisher();
+    let topics = ["a/b", "a/c"].map(|topic| Bytes::from_static(topic.as_bytes()));
+    let mut find = || topics.each_ref().map(|topic| publisher.way(topic));
+    let same = |one: &[Arc<Way>; 2], two: &[Arc<Way>; 2]| {
+        [0, 1].map(|place| Arc::ptr_eq(&one[place], &two[place]))
+    };
+    let first = find();
+    let other = subscribed(&hub, "b/#");
+    subscribe(&hub, &subscriber, "a/+", SubscribeOptions { qos: 1, ..Default::default() });
+    let second = find();
+    assert_eq!(same(&first, &second), [true; 2], "nothing that is new");
+    let of_one = subscribed(&hub, "a/b");
+    let third = find();
+    assert_eq!(same(&second, &third), [false, true]);
+    assert_eq!(third.each_ref().map(|way| way.all.len()), [2, 1]);
+    drop((other, of_one));
+    let fourth = find();
+    assert_eq!(same(&third, &fourth), [false, true]);
+    hub.set_scopes(Scopes::default());
+    assert_eq!(same(&fourth, &find()), [false; 2], "of all topics");
 }
 
 #[test]

@@ -15,6 +15,9 @@ pub struct ConnectReply {
     /// Cameras that the caller may see.
     #[prost(message, repeated, tag = "3")]
     pub cameras: ::prost::alloc::vec::Vec<CameraInfo>,
+    /// Who the caller is here: the name in its certificate, by which rights are given. Empty where nobody shows one.
+    #[prost(string, tag = "4")]
+    pub identity: ::prost::alloc::string::String,
 }
 /// A frame that a camera took.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

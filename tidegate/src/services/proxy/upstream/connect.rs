@@ -129,6 +129,19 @@ impl Endpoint {
         Ok(sender)
     }
 
+    /// A connection for what is no HTTP.
+    ///
+    /// # Errors
+    /// There is none, or it took too long.
+    pub(super) async fn tunnel(&self, manner: &Manner) -> io::Result<TcpStream> {
+        let connecting = TcpStream::connect((self.host.as_str(), self.port));
+        let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+        let stream =
+            tokio::time::timeout(manner.connect_timeout, connecting).await.map_err(late)??;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+
     async fn connect_now(
         &self,
         manner: &Manner,

@@ -1,0 +1,130 @@
+//! What an edge server keeps of the frames that it was sent: a camera that goes leaves them here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use prost::Message;
+use tidegate_types::account::{Account, Kind, Reservation};
+
+use super::wire::FrameMessage;
+
+/// Frames of each camera, as they came. It is on nobody's account while it keeps none.
+#[derive(Debug, Default)]
+pub(super) struct Replica {
+    /// Bytes of each camera, whose they are, and the node whose cameras need no replica.
+    limit: Option<(u64, Account, Arc<str>)>,
+    cameras: BTreeMap<String, Frames>,
+}
+
+/// The newest frames of one camera, by number.
+#[derive(Debug, Default)]
+struct Frames {
+    all: BTreeMap<u64, (FrameMessage, Reservation)>,
+    bytes: u64,
+}
+
+impl Frames {
+    fn drop_oldest(&mut self) -> bool {
+        let Some((_, (_, room))) = self.all.pop_first() else { return false };
+        self.bytes -= room.bytes() as u64;
+        true
+    }
+}
+
+impl Replica {
+    /// Keeps so many bytes of each camera of other nodes than `own` from now on.
+    pub(super) fn limit(&mut self, bytes: u64, account: Account, own: Arc<str>) {
+        self.limit = Some((bytes, account, own)).filter(|_| bytes > 0);
+    }
+
+    /// A frame came from a node. Of one that came by several flows the most accurate stays; the oldest ones go for it.
+    pub(super) fn keep(&mut self, node: &str, frame: &FrameMessage) {
+        let Some((most, account, own)) = &self.limit else { return };
+        if **own == *node {
+            return;
+        }
+        let size = frame.encoded_len() as u64;
+        let frames = self.cameras.entry(frame.camera.clone()).or_default();
+        if let Some((known, room)) = frames.all.get(&frame.frame) {
+            if known.accuracy >= frame.accuracy {
+                return;
+            }
+            frames.bytes -= room.bytes() as u64;
+            frames.all.remove(&frame.frame);
+        }
+        // One that is older than all makes no room for itself.
+        let is_newer = |frames: &Frames| {
+            frames.all.first_key_value().is_some_and(|(&oldest, _)| oldest < frame.frame)
+        };
+        while frames.bytes + size > *most {
+            if !(is_newer(frames) && frames.drop_oldest()) {
+                return;
+            }
+        }
+        let room = loop {
+            match account.reserve(Kind::Frames, size as usize) {
+                Ok(room) => break room,
+                Err(_) if is_newer(frames) && frames.drop_oldest() => {}
+                Err(_) => return,
+            }
+        };
+        frames.bytes += size;
+        frames.all.insert(frame.frame, (frame.clone(), room));
+    }
+
+    /// The first frame of a camera from here to there.
+    pub(super) fn next(&self, camera: &str, from: u64, to: u64) -> Option<FrameMessage> {
+        let all = &self.cameras.get(camera)?.all;
+        let (_, (frame, _)) = all.range(from..).next().filter(|(number, _)| **number <= to)?;
+        Some(FrameMessage { skipped: 0, is_late: false, ..frame.clone() })
+    }
+
+    /// Number of the oldest frame of a camera; 0: none.
+    pub(super) fn oldest(&self, camera: &str) -> u64 {
+        let first = self.cameras.get(camera).and_then(|frames| frames.all.first_key_value());
+        first.map_or(0, |(&number, _)| number)
+    }
+
+    /// A camera is no more.
+    pub(super) fn forget(&mut self, camera: &str) {
+        self.cameras.remove(camera);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(number: u64, accuracy: f64) -> FrameMessage {
+        let jpeg = vec![number as u8; 100].into();
+        FrameMessage { camera: "c".into(), frame: number, accuracy, jpeg, ..Default::default() }
+    }
+
+    fn held(replica: &Replica) -> Vec<u64> {
+        replica.cameras["c"].all.keys().copied().collect()
+    }
+
+    #[test]
+    fn the_newest_frames_stay_each_at_its_best() {
+        let account = Account::new(10_000);
+        let each = frame(1, 0.5).encoded_len() as u64;
+        let mut replica = Replica::default();
+        replica.keep("n", &frame(1, 0.5));
+        assert!(replica.cameras.is_empty(), "nobody asked it to");
+        replica.limit(each * 3, account.clone(), "edge".into());
+        replica.keep("edge", &frame(1, 0.5));
+        assert!(replica.cameras.is_empty(), "its own node has them");
+        (1..=5).for_each(|number| replica.keep("n", &frame(number, 0.5)));
+        assert_eq!(held(&replica), [3, 4, 5]);
+        replica.keep("n", &frame(2, 0.5));
+        assert_eq!(held(&replica), [3, 4, 5], "a replay of older ones takes no room of newer ones");
+        replica.keep("n", &frame(4, 0.9));
+        replica.keep("n", &frame(4, 0.7));
+        let next = |from, to| replica.next("c", from, to).map(|one| (one.frame, one.accuracy));
+        assert_eq!([next(0, 9), next(4, 4), next(6, 9)], [Some((3, 0.5)), Some((4, 0.9)), None]);
+        assert_eq!((next(0, 2), replica.oldest("c"), replica.oldest("d")), (None, 3, 0));
+        assert_eq!(account.used() as u64, each * 3);
+        replica.forget("c");
+        assert_eq!(account.used(), 0);
+    }
+}

@@ -1,0 +1,85 @@
+//! Connections whose client speaks something else than HTTP: their bytes pass both ways as they come, where the listener
+//! says to which upstream.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+use super::exchange::Gate;
+use super::listener::{Manner, Peer};
+use crate::support::http::{Busy, Meter, Watched};
+
+/// Bytes by which a protocol is told.
+const FIRST: usize = 24;
+
+/// Whether the first bytes of a connection begin a request, or nothing comes in time: that is HTTP's to answer. A client
+/// that waits for its server's first word is not told apart.
+pub(super) async fn is_http(stream: &TcpStream, manner: &Manner) -> bool {
+    let mut first = [0; FIRST];
+    match timeout(manner.patience.keep_alive, stream.peek(&mut first)).await {
+        Ok(Ok(count)) => begins_request(&first[..count]),
+        _ => true,
+    }
+}
+
+/// Whether this is a method and a space, or may become that: methods that clients use are capital letters.
+fn begins_request(first: &[u8]) -> bool {
+    let method =
+        first.iter().take_while(|byte| byte.is_ascii_uppercase() || **byte == b'-').count();
+    // "SSH-2.0-" is none.
+    match first.get(method) {
+        None => true,
+        Some(next) => method > 0 && *next == b' ',
+    }
+}
+
+/// Lets bytes pass until both ends have closed, or neither has said anything for as long as an upgraded connection may be
+/// silent.
+pub(super) async fn pass(stream: TcpStream, peer: &Rc<Peer>, gate: &Rc<Gate>, upstream: usize) {
+    let Ok(_place) = gate.tunnels.clone().try_acquire_owned() else { return };
+    let Ok(far) = gate.upstreams[upstream].tunnel(peer.original).await else { return };
+    let _busy = Busy::begin(&peer.meter);
+    let client = Watched::new(stream, peer.meter.clone());
+    between(client, far, &peer.meter, peer.tunnel_timeout).await;
+}
+
+/// Lets bytes pass both ways; a client's are counted by `meter`.
+pub(super) async fn between(
+    mut client: impl AsyncRead + AsyncWrite + Unpin,
+    mut upstream: impl AsyncRead + AsyncWrite + Unpin,
+    meter: &Meter,
+    patience: Duration,
+) {
+    let silent = async {
+        let mut before = None;
+        while before != Some(meter.moved()) {
+            before = Some(meter.moved());
+            sleep(patience).await;
+        }
+    };
+    tokio::select! {
+        // Who breaks off is the business of the two.
+        _ = copy_bidirectional(&mut client, &mut upstream) => {}
+        () = silent => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_told_from_other_protocols() {
+        for http in ["GET / HTTP/1.1", "PRI * HTTP/2.0", "G", "M-SEARCH *", "PROPFIND /"] {
+            assert!(begins_request(http.as_bytes()), "{http}");
+        }
+        for other in
+            ["SSH-2.0-OpenSSH_9", "\x16\x03\x01", "*1\r\n$4\r\nPING", "get /", " GET", "\0"]
+        {
+            assert!(!begins_request(other.as_bytes()), "{other:?}");
+        }
+    }
+}
