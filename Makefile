@@ -17,7 +17,7 @@ test: ## all that CI runs; installs what the tests need and says so
 	scripts/test.sh
 test-full: ## the same, and lints, types, documentation, other processors, many seeds: before an issue is closed
 	scripts/test.sh full
-rivals: ## installs the rivals that Debian has not, or only old ones: NATS by Go, zenoh by pip
+rivals: ## installs the rivals that Debian has not, or only old ones: NATS by Go, HiveMQ by Maven, zenoh by pip
 	scripts/rivals.sh
 setup: ## only installs what the tests need
 	scripts/setup.sh

@@ -9,6 +9,7 @@ pub mod drivers;
 mod files;
 mod inputs;
 mod orchestrator;
+mod outputs;
 pub mod reload;
 pub mod run;
 pub(crate) mod secrets;
@@ -23,8 +24,8 @@ use std::time::Duration;
 use anyhow::Context;
 use tidegate_broker::Message;
 use tidegate_fleet::{Amount, FleetOptions};
-use tidegate_node::io::{OutputId, UplinkId};
-use tidegate_node::options::{FleetSeat, NodeOptions, OutputOptions, UplinkOptions};
+use tidegate_node::io::OutputId;
+use tidegate_node::options::{FleetSeat, NodeOptions};
 use tidegate_node::status::NodeStatus;
 use tidegate_types::class::{ClassId, ClassSpec, Classes};
 use tidegate_types::units::{Ratio, Size};
@@ -37,6 +38,7 @@ use self::drivers::{
 pub use self::files::{read_for, read_here, read_with_files};
 use self::inputs::Inputs;
 pub use self::orchestrator::{read_orchestrator, read_orchestrator_here};
+use self::outputs::{all_outputs, what_confirms};
 pub use self::streams::{rules, scopes};
 pub use self::taker::Taker;
 pub use self::trial::Tried;
@@ -53,7 +55,6 @@ use crate::node::event_loop::{self, Running};
 use crate::node::journal;
 use crate::observe::status::Boards;
 use crate::observe::sys;
-use crate::output::kind::OutputKind;
 use crate::script::Scripts;
 use crate::services::cameras::Shelf;
 use crate::services::fleet::{self, MemberOptions, Peer, Place};
@@ -153,7 +154,7 @@ async fn start_on(
         event_loop::start_at(hub.clone(), options, Clock::start(), log, scripts)?;
     let own = Own { node: name.clone(), incarnation, boot, previous };
     links.letters().are_of(own);
-    running.status.say_what_confirms(config.output.iter().map(OutputConfig::confirms).collect());
+    running.status.say_what_confirms(what_confirms(config));
     let (mut inputs, mut outputs) = (Tasks::new(), Tasks::new());
     for (spec, port) in config.output.iter().zip(ports) {
         output(spec, port, &mut outputs)
@@ -322,8 +323,7 @@ impl Assembled {
 /// # Errors
 /// A configuration that was not checked.
 pub fn node_options(config: &Config, incarnation: u64, boot: u64) -> anyhow::Result<NodeOptions> {
-    let mut uplinks: Vec<UplinkOptions> = Vec::new();
-    let outputs = config.output.iter().map(|spec| output(spec, &mut uplinks)).collect();
+    let (outputs, uplinks) = all_outputs(&config.output);
     let options = NodeOptions {
         name: config.node.name().into(),
         incarnation,
@@ -372,36 +372,12 @@ fn seat(config: &Config) -> anyhow::Result<Option<FleetSeat>> {
     Ok(Some(FleetSeat { output: OutputId(u16::try_from(output)?), relayed }))
 }
 
-/// Converts an output; an uplink that no output before it named is added.
-fn output(output: &OutputConfig, uplinks: &mut Vec<UplinkOptions>) -> OutputOptions {
-    let name: Arc<str> = output.uplink().into();
-    let known = uplinks.iter().position(|uplink| uplink.name == name);
-    let place = known.unwrap_or_else(|| {
-        let controller = output.controller();
-        let cap = output.rate.cap();
-        uplinks.push(UplinkOptions {
-            name,
-            controller,
-            cap,
-            queue: output.queue.below(),
-            remembered: None,
-        });
-        uplinks.len() - 1
-    });
-    OutputOptions {
-        name: output.label().into(),
-        uplink: UplinkId(place as u16),
-        overhead: output.kind().map_or(Size::ZERO, OutputKind::overhead),
-        unconfirmed_max: output.unconfirmed_max(),
-        one_lane: output.is_one_connection(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use tidegate_capacity::RateControllerName;
+    use tidegate_node::io::UplinkId;
     use tidegate_node::rules::{FullPolicy, RuleId};
     use tidegate_types::units::Rate;
 

@@ -58,4 +58,6 @@ pub use self::pending::PendingRetained;
 pub use self::retained::{Cursor, RetainOutcome, Retained, RetainedItem};
 pub use self::scopes::{Scope, Scopes};
 pub use self::subscription::{Subscription, SubscriptionError};
-pub use self::subscriptions::{Recipient, Route, SubscribeOptions, Subscriptions, footprint};
+pub use self::subscriptions::{
+    Matching, Recipient, Route, SubscribeOptions, Subscriptions, footprint,
+};

@@ -86,6 +86,23 @@ impl PartialEq for MessageReservation {
 impl Eq for MessageReservation {}
 
 impl Message {
+    /// What is left of a message of which only the number counts.
+    pub(crate) fn empty(class: ClassId) -> Message {
+        Message {
+            topic: Bytes::new(),
+            payload: Bytes::new(),
+            properties: Properties::default(),
+            qos: 2,
+            retain: false,
+            arrived: Time::ZERO,
+            expires: None,
+            class,
+            deadline: Time::ZERO,
+            source_unix_ns: None,
+            meter: None,
+        }
+    }
+
     /// Whether nobody wants it any more.
     #[inline]
     pub fn is_expired(&self, now: Time) -> bool {

@@ -10,17 +10,13 @@ use tidegate_types::class::ClassId;
 use tidegate_types::limits::CLASSES_MAX;
 use tidegate_types::units::Time;
 
+use self::queue::{ClassQueue, cost};
 use super::delivery::{AckOutcome, Drops, NextMessage, NextSend, OutboxDropReason, OutboxLimits};
 use super::in_flight::FlightWindow;
 use super::message::{Message, MessageReservation, SubscriberMessage};
 use super::pending::PendingRetained;
 use super::retained::{Retained, RetainedItem};
-use queue::{ClassQueue, cost};
 
-/// Bytes that a delivery costs beside its message.
-const OVERHEAD: usize = 64;
-/// Memory of a place in the outbox or the window, with what a collection has to spare.
-const PLACE: usize = 112;
 /// Places that are reserved at a time, and how many a subscriber has beside them, with its session.
 const PLACES: usize = 64;
 const PLACES_FREE: usize = 8;
@@ -32,8 +28,6 @@ const CROWDED_PART: usize = 2;
 /// Retained messages are read while no more than this waits, or than a part of what may.
 const REFILL: usize = 64 * 1024;
 const REFILL_PART: usize = 4;
-/// Memory of a message beside what it says.
-const MESSAGE: usize = 256;
 /// The part of its bounds that a window may take: the rest is for what waits.
 const WINDOW_PART: usize = 2;
 

@@ -298,20 +298,39 @@ impl Subscriptions {
 
     /// All who get what `publisher` publishes to a topic.
     pub fn route(&self, topic: &str, publisher: Option<SessionId>) -> Route {
+        self.matching(topic).route(publisher)
+    }
+
+    /// What matches a topic, as it stands here.
+    pub fn matching(&self, topic: &str) -> Matching {
         let levels: Vec<&str> = topic.split('/').collect();
         let mut found = Vec::new();
         self.root.find(&levels, !topic.starts_with('$'), &mut found);
-        let is_wanted =
-            |member: &&Subscriber| !(member.options.no_local && publisher == Some(member.session));
-        let mut all: Vec<Subscriber> =
-            found.iter().flat_map(|leaf| &leaf.own).filter(is_wanted).copied().collect();
+        let mut all = Vec::with_capacity(found.iter().map(|leaf| leaf.own.len()).sum());
+        found.iter().for_each(|leaf| all.extend_from_slice(&leaf.own));
+        let groups = found.iter().flat_map(|leaf| leaf.groups.values().cloned()).collect();
+        Matching { all, groups }
+    }
+}
+
+/// The subscriptions that match a topic. Who gets its messages is found without the tree, which others may have meanwhile.
+#[derive(Clone, Debug)]
+pub struct Matching {
+    all: Vec<Subscriber>,
+    groups: Vec<Vec<Subscriber>>,
+}
+
+impl Matching {
+    /// All who get what `publisher` publishes to it.
+    pub fn route(self, publisher: Option<SessionId>) -> Route {
+        let Matching { mut all, groups } = self;
+        all.retain(|member| !(member.options.no_local && publisher == Some(member.session)));
         all.sort_by_key(|member| member.session);
         let same = |a: &Subscriber, b: &Subscriber| a.session == b.session;
-        let groups = found.iter().flat_map(|leaf| &leaf.groups);
         let single = |member: &Subscriber| target(std::slice::from_ref(member));
         Route {
             all: all.chunk_by(same).map(target).collect(),
-            groups: groups.map(|(_, members)| members.iter().map(single).collect()).collect(),
+            groups: groups.iter().map(|members| members.iter().map(single).collect()).collect(),
         }
     }
 }

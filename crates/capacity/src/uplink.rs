@@ -114,6 +114,13 @@ impl Uplink {
         }
     }
 
+    /// So many more paths; answers with the place of the first of them.
+    pub fn add_paths(&mut self, count: usize) -> usize {
+        let first = self.paths.len();
+        self.paths.resize(first + count, PathBytes::default());
+        first
+    }
+
     /// Another rate or law from now on. It goes on with the capacity that it has found, and with what is under way.
     pub fn govern(&mut self, options: &UplinkOptions) {
         let found = Some(self.capacity()).filter(|rate| !rate.is_zero());

@@ -81,6 +81,11 @@ impl Writer {
         Writer { name, key: keys.first().cloned(), open: None, writes: Vec::new() }
     }
 
+    /// Segments that begin from now on name these outputs.
+    pub fn name_outputs(&mut self, outputs: Vec<Arc<str>>) {
+        self.name.outputs = outputs;
+    }
+
     /// Encodes an entry. A checkpoint finishes the present segment and begins the one that it names.
     ///
     /// # Errors

@@ -80,6 +80,7 @@
 //!         overhead: Size(40),
 //!         unconfirmed_max: 1000,
 //!         one_lane: false,
+//!         is_gone: false,
 //!     }],
 //!     scheduler: SchedulerName::Tidegate,
 //!     memory: Size::from_mib(16),

@@ -27,6 +27,8 @@ pub struct OutputOptions {
     pub unconfirmed_max: usize,
     /// Whether all classes share one connection: for a far end that lets a client in only once.
     pub one_lane: bool,
+    /// Whether it is there no more: it keeps its place, and gets nothing.
+    pub is_gone: bool,
 }
 
 /// Everything a node is made of.
@@ -168,12 +170,17 @@ impl NodeOptions {
         all - all.div_ceil(10) * class.index() as u64 / below
     }
 
+    /// Whether there is such an output.
+    pub(crate) fn has_output(&self, output: OutputId) -> bool {
+        self.outputs.get(usize::from(output.0)).is_some_and(|output| !output.is_gone)
+    }
+
     /// Checks that every name leads somewhere.
     ///
     /// # Errors
     /// See [`OptionsError`].
     pub fn check(&self) -> Result<(), OptionsError> {
-        if self.outputs.is_empty() {
+        if self.outputs.iter().all(|output| output.is_gone) {
             return Err(OptionsError::NoOutput);
         }
         if self.outputs.len() > OUTPUTS_MAX {

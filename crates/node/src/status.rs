@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use tidegate_types::ids::OutputId;
 use tidegate_types::record::DropReason;
 use tidegate_types::units::{Rate, Size, Time};
 
@@ -234,6 +235,8 @@ pub struct UplinkStatus {
 /// One output.
 #[derive(Clone, Debug)]
 pub struct OutputStatus {
+    /// Its place.
+    pub id: OutputId,
     /// Its name.
     pub name: Arc<str>,
     /// Its lanes that are up.

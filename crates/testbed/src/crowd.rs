@@ -34,7 +34,7 @@ const DYING: u64 = 8;
 const WINDOW: usize = 20;
 const SIZE: usize = 256;
 const RETRY: Duration = Duration::from_millis(5);
-/// A silence after which what is missing is lost.
+/// A silence after which nothing that is retained is missing.
 const QUIET: Duration = Duration::from_secs(5);
 /// How long a publisher's last messages may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -54,6 +54,8 @@ pub struct CrowdOptions {
     pub per_second: u64,
     /// Whether the broker knows `$share`: else each subscriber is alone.
     pub has_groups: bool,
+    /// A silence after which what is missing is lost: longer than the broker may take to send again.
+    pub silence: Duration,
     /// Of all times.
     pub seed: u64,
 }
@@ -183,7 +185,7 @@ impl Crowd {
         let wills: Vec<Wills> =
             dying.into_iter().map(|one| one.join().expect("a client does not panic")).collect();
         let mut last = (0, Instant::now());
-        while last.1.elapsed() < QUIET {
+        while last.1.elapsed() < play.options.silence {
             sleep(RETRY);
             let came = play.came.load(Relaxed);
             last = if came > last.0 { (came, Instant::now()) } else { last };

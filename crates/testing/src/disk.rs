@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tidegate_log::{
     Fetched, Header, Key, LogError, LogName, Recovery, SegmentBytes, SegmentId, SegmentWindow,
@@ -76,6 +77,11 @@ impl Disk {
         let writer = Writer::new(name, &keys);
         let (files, unsynced) = (BTreeMap::new(), Vec::new());
         Disk { files, capacity: usize::MAX, undoes: true, room: 0, keys, writer, unsynced }
+    }
+
+    /// Segments that begin from now on name these outputs.
+    pub fn name_outputs(&mut self, outputs: Vec<Arc<str>>) {
+        self.writer.name_outputs(outputs);
     }
 
     /// The same files, written by another process.

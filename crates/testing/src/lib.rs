@@ -58,6 +58,7 @@ pub fn trial_options(setup: u8) -> NodeOptions {
         overhead: Size(u64::from(setup % 5) * 10),
         unconfirmed_max: if is(3) { 4 } else { 30 },
         one_lane: false,
+        is_gone: false,
     };
     let (bound, segment) = (Size(if is(6) { 6_000 } else { 60_000 }), Size(1_000));
     let backlog = if is(7) { BacklogOrder::NewestFirst } else { BacklogOrder::OldestFirst };

@@ -101,6 +101,7 @@ pub fn output(uplink: u16) -> OutputOptions {
         overhead: Size::ZERO,
         unconfirmed_max: 1000,
         one_lane: false,
+        is_gone: false,
     }
 }
 

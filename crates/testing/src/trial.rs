@@ -12,6 +12,7 @@ use tidegate_node::io::{
     Content, Control, Destination, Edit, Event, Input, OutputId, PathId, PathState, Refusal,
 };
 use tidegate_node::node::Node;
+use tidegate_node::options::OutputOptions;
 use tidegate_schedule::SchedulerName;
 use tidegate_types::record::{DeliveryId, DropReason, Offered, SourceId, Token, WorkId};
 use tidegate_types::units::Size;
@@ -117,9 +118,29 @@ impl Trial {
                 let rules = changed_rules(&wire.node.options().classes, change);
                 wire.control(Control::Rules(rules.into()));
                 self.is_changed = true;
+                self.change_outputs(change);
             }
         }
         self.check();
+    }
+
+    /// One more output, or the last one goes or comes back, whether rules name it or not.
+    fn change_outputs(&mut self, change: u8) {
+        let options = self.wire.node.options();
+        let (mut outputs, uplinks) = (options.outputs.clone(), options.uplinks.clone());
+        let last = OutputId(outputs.len() as u16 - 1);
+        match change / 32 % 4 {
+            0 if outputs.len() < 4 => {
+                outputs.push(OutputOptions { name: "more".into(), ..outputs[0].clone() });
+            }
+            1 if last != OutputId(0) => {
+                let goes = !outputs[usize::from(last.0)].is_gone;
+                self.wire.destination(last, !goes);
+                outputs[usize::from(last.0)].is_gone = goes;
+            }
+            _ => return,
+        }
+        self.wire.control(Control::Outputs(Box::new((outputs, uplinks))));
     }
 
     fn open(&mut self, source: u8) {
@@ -275,6 +296,10 @@ impl Trial {
 
     /// Lets everything end well: every record has its fate, every open connection its answers.
     pub fn finish(mut self) {
+        let options = self.wire.node.options();
+        let (mut outputs, uplinks) = (options.outputs.clone(), options.uplinks.clone());
+        outputs.iter_mut().for_each(|output| output.is_gone = false);
+        self.wire.control(Control::Outputs(Box::new((outputs, uplinks))));
         for output in 0..self.wire.node.options().outputs.len() {
             self.wire.destination(OutputId(output as u16), true);
         }

@@ -244,6 +244,9 @@ impl Wire {
 
     /// An order of people.
     pub fn control(&mut self, control: Control) {
+        if let Control::Outputs(changed) = &control {
+            self.disk.name_outputs(changed.0.iter().map(|output| output.name.clone()).collect());
+        }
         self.handle(Input::Control(control));
     }
 

@@ -224,6 +224,7 @@ fn options() -> NodeOptions {
             overhead: Size(40),
             unconfirmed_max: 100_000,
             one_lane: false,
+            is_gone: false,
         }],
         scheduler: SchedulerName::Tidegate,
         memory: Size::from_mib(256),

@@ -115,10 +115,7 @@ impl Bench {
                 let programs = [Program::Tidegate, Program::Mosquitto, Program::Nats];
                 blocking(&programs, move |tidegate| ingest::run(&options, tidegate)).await?
             }
-            Bench::Broker(options) => {
-                let programs = [Program::Tidegate, Program::Mosquitto];
-                blocking(&programs, move |_| broker::run(&options)).await?
-            }
+            Bench::Broker(options) => blocking(&BROKERS, move |_| broker::run(&options)).await?,
             Bench::Sensitivity(options) => {
                 blocking(&OURS, move |tidegate| sensitivity::run(&options, tidegate)).await?
             }
@@ -133,8 +130,7 @@ impl Bench {
             }
             Bench::Kill9(options) => until_interrupted(kill9::run(options)).await?,
             Bench::SessionsKill9(options) => {
-                let programs = [Program::Tidegate, Program::Mosquitto, Program::Nats];
-                blocking(&programs, move |_| kill9::sessions::run(&options)).await?
+                blocking(&BROKERS, move |_| kill9::sessions::run(&options)).await?
             }
             Bench::PowerCut(options) => until_interrupted(powercut::run(options)).await?,
             Bench::Hostile(options) => hostile::run(options).await?,
@@ -178,6 +174,8 @@ impl Bench {
 }
 
 const OURS: [Program; 1] = [Program::Tidegate];
+const BROKERS: [Program; 5] =
+    [Program::Tidegate, Program::Mosquitto, Program::Mochi, Program::Nats, Program::HiveMq];
 
 /// Runs what waits on threads of its own, with the versions of the programs that take part.
 async fn blocking<E: Into<anyhow::Error> + Send + 'static>(

@@ -7,8 +7,8 @@ use tidegate_node::io::OutputId;
 
 use super::Assembled;
 use super::drivers::{build_output, run_output};
-use super::reload::Change;
-use crate::config::LimitsConfig;
+use super::reload::{Change, OutputChanges};
+use crate::config::{Config, LimitsConfig};
 use crate::output::kind::Driver;
 
 /// How long an output may take to end before it begins anew.
@@ -21,7 +21,9 @@ impl Assembled {
     /// # Errors
     /// An address or a file of it cannot be used: nothing has changed then.
     pub async fn change(&mut self, change: Change) -> anyhow::Result<()> {
-        let Change { config, around, anew, governed, rules, scopes, scripts, operators } = change;
+        let Change { config, around, outputs, governed, rules, scopes, scripts, operators } =
+            change;
+        let OutputChanges { anew, come, go } = outputs;
         let prepared = self.served.prepare(&config.with_peers(), around).await?;
         let links = self.boards.links.clone();
         let build = |place: &usize| {
@@ -30,17 +32,34 @@ impl Assembled {
             driver.with_context(|| format!("[[output]] {:?}", output.label()))
         };
         let drivers = anew.iter().map(build).collect::<anyhow::Result<Vec<_>>>()?;
+        let coming = come.iter().map(build).collect::<anyhow::Result<Vec<_>>>()?;
         let LimitsConfig { memory, record_max, .. } = config.limits;
         self.running.limit(memory.0, record_max.0).await;
         self.served.apply(prepared, &mut self.inputs);
         for (place, driver) in anew.into_iter().zip(drivers) {
             self.begin_anew(place, config.output[place].label(), driver).await;
         }
+        let ended = self.end_all(&go, &config).await;
+        if !come.is_empty() {
+            // The rules of now name those that go.
+            self.set_outputs(&config, &go).await;
+            self.ended.resize_with(config.output.len(), || None);
+        }
+        for (place, driver) in come.into_iter().zip(coming) {
+            let output = &config.output[place];
+            tracing::info!("records go to {}", output.destination());
+            self.begin(place, output.label(), driver).await;
+        }
         for (uplink, options) in governed {
             self.running.govern(uplink, options).await;
         }
         self.running.intake.hub().set_scopes(scopes);
         self.running.adapt(scripts, rules).await;
+        if !ended.is_empty() {
+            let stay: Vec<usize> = go.into_iter().filter(|place| !ended.contains(place)).collect();
+            self.set_outputs(&config, &stay).await;
+        }
+        self.running.status.say_what_confirms(super::what_confirms(&config));
         if let Err(error) = self.operators.change(&operators).await {
             tracing::error!("the operators stay as they are: {error:#}");
         }
@@ -49,15 +68,48 @@ impl Assembled {
 
     /// Ends an output and begins it with this driver. What was under way is sent again.
     async fn begin_anew(&mut self, place: usize, name: &str, driver: Box<dyn Driver>) {
-        let id = OutputId(place as u16);
-        let Some(ended) = self.ended.get_mut(place).and_then(Option::take) else { return };
-        self.running.end_output(id).await;
-        // An error means that it has ended by a panic.
-        if tokio::time::timeout(OUTPUT_END, ended).await.is_err() {
-            return tracing::error!("output {name:?} does not end: it needs a new start");
+        if self.end(place, name).await {
+            tracing::info!("output {name:?} begins anew");
+            self.begin(place, name, driver).await;
         }
+    }
+
+    /// Ends outputs, and answers with the places of those that have ended: what they had waits for new rules.
+    async fn end_all(&mut self, places: &[usize], config: &Config) -> Vec<usize> {
+        let mut ended = Vec::new();
+        for &place in places {
+            let name = config.output[place].label();
+            if self.end(place, name).await {
+                tracing::info!("output {name:?} has ended");
+                self.running.output_is_down(OutputId(place as u16)).await;
+                ended.push(place);
+            }
+        }
+        ended
+    }
+
+    /// Tells the node which outputs there are: those of a configuration, and some that have gone there.
+    async fn set_outputs(&self, config: &Config, still: &[usize]) {
+        let (mut outputs, uplinks) = super::all_outputs(&config.output);
+        still.iter().for_each(|place| outputs[*place].is_gone = false);
+        self.running.set_outputs(outputs, uplinks).await;
+    }
+
+    /// Ends an output; false where it does not end.
+    async fn end(&mut self, place: usize, name: &str) -> bool {
+        let Some(ended) = self.ended.get_mut(place).and_then(Option::take) else { return false };
+        self.running.end_output(OutputId(place as u16)).await;
+        // An error means that it has ended by a panic.
+        let has_ended = tokio::time::timeout(OUTPUT_END, ended).await.is_ok();
+        if !has_ended {
+            tracing::error!("output {name:?} does not end: it needs a new start");
+        }
+        has_ended
+    }
+
+    async fn begin(&mut self, place: usize, name: &str, driver: Box<dyn Driver>) {
+        let id = OutputId(place as u16);
         let Some(port) = self.running.begin_output(id, name.into()).await else { return };
-        tracing::info!("output {name:?} begins anew");
         self.ended[place] = Some(run_output(driver, port, &mut self.outputs));
     }
 }

@@ -113,17 +113,11 @@ fn proxy(config: &Config, findings: &mut Findings) {
 
 /// Sections whose certificates nodes show each other. Those that take the files of `[fleet]` are not told twice.
 fn among_nodes(config: &Config, findings: &mut Findings) {
-    let of_grpc = |tls: FleetTls| ServerFiles {
-        certificate: tls.certificate,
-        key: tls.key,
-        client_ca: Some(tls.ca),
-        crl: None,
-    };
-    let fleet = config.fleet.tls().filter(|_| config.fleet.is_set()).map(of_grpc);
+    let fleet = config.fleet.tls().filter(|_| config.fleet.is_set()).map(FleetTls::files);
     let group = config.group_tls().filter(|_| !config.group.members.is_empty());
     let mirrors = config.mirror.to.is_some() || config.mirror.listen.is_some();
     let mirror = config.mirror_server().filter(|_| mirrors);
-    let frames = config.frames_tls().filter(|_| config.frames.is_set()).map(of_grpc);
+    let frames = config.frames_tls().filter(|_| config.frames.is_set()).map(FleetTls::files);
     let mut seen: Vec<ServerFiles> = Vec::new();
     for (section, files) in [
         ("fleet", fleet),

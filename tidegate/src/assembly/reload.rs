@@ -26,7 +26,7 @@ use crate::script::{SCRIPTS_MAX, Script};
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// What a reload applies, for people.
-pub(crate) const APPLIES: &str = "[[stream]], [[script]], [[operator]], [[input]], [limits], [[quota]], and where an [[output]] leads and how fast";
+pub(crate) const APPLIES: &str = "[[stream]], [[script]], [[operator]], [[input]], [limits], [[quota]], which [[output]] there are, where one leads and how fast";
 
 /// What a look at the files finds, the configuration first; nothing of one that is not there.
 type Look = Vec<Option<(SystemTime, u64)>>;
@@ -51,8 +51,8 @@ pub struct Change {
     pub config: Config,
     /// Whether what every input is told of its node is new.
     pub around: bool,
-    /// Places of the outputs that begin anew.
-    pub anew: Vec<usize>,
+    /// What becomes of outputs.
+    pub outputs: OutputChanges,
     /// Uplinks that have another rate or law.
     pub governed: Vec<(UplinkId, UplinkOptions)>,
     /// The rules from now on.
@@ -63,6 +63,17 @@ pub struct Change {
     pub scripts: Vec<Script>,
     /// The operators from now on.
     pub operators: Vec<OperatorConfig>,
+}
+
+/// Places of outputs that do not just stay.
+#[derive(Debug, Default)]
+pub struct OutputChanges {
+    /// Those that begin anew.
+    pub anew: Vec<usize>,
+    /// Those that come.
+    pub come: Vec<usize>,
+    /// Those that go.
+    pub go: Vec<usize>,
 }
 
 impl Watch {
@@ -116,14 +127,21 @@ impl Watch {
         let mut waiting = differences(&self.config, &new);
         let script = in_place(&self.config.script, new.script)?;
         let around = (&self.config.quota, &self.config.limits) != (&new.quota, &new.limits);
-        let (output, anew) = match outputs(&self.config.output, &new.output) {
+        let first = new.output[0].label().to_owned();
+        // A member of a fleet has outputs behind these, to its neighbours.
+        let is_fixed = self.config.fleet.is_set();
+        let (output, outputs) = match outputs(&self.config.output, new.output, is_fixed) {
             Some(changed) => changed,
             None => {
                 waiting.push("[[output]]".into());
-                (self.config.output.clone(), Vec::new())
+                (self.config.output.clone(), OutputChanges::default())
             }
         };
-        let Config { stream, operator, input, quota, .. } = new;
+        let Config { mut stream, operator, input, quota, .. } = new;
+        if output[0].label() != first {
+            let unsaid = stream.iter_mut().filter(|stream| stream.to.is_none());
+            unsaid.for_each(|stream| stream.to = Some(vec![first.clone()]));
+        }
         // What subscribers have, and what is retained, was divided at the start.
         let LimitsConfig { subscriber, retained, .. } = self.config.limits;
         if (subscriber, retained) != (new.limits.subscriber, new.limits.retained) {
@@ -140,6 +158,8 @@ impl Watch {
             limits,
             ..self.config.clone()
         };
+        // Whether the node takes it all is known before anything changes.
+        assembly::node_options(&config.with_peers(), 1, 1)?;
         let rules = assembly::rules(&config)?;
         let scopes = assembly::scopes(&config)?;
         let specs = config.script_specs().map_err(anyhow::Error::msg)?;
@@ -147,7 +167,9 @@ impl Watch {
         let scripts = specs.into_iter().enumerate().map(load).collect::<Result<_, _>>()?;
         let operators = config.operator.clone();
         let governed = governed(&self.config.output, &config.output);
-        Ok((Change { config, around, anew, governed, rules, scopes, scripts, operators }, waiting))
+        let change =
+            Change { config, around, outputs, governed, rules, scopes, scripts, operators };
+        Ok((change, waiting))
     }
 
     /// This configuration is in force now.
@@ -187,28 +209,48 @@ pub(crate) fn in_place(
     Ok(all)
 }
 
-/// The outputs of a new configuration, and the places of those that begin anew; nothing where one cannot, or where there
-/// are others than before. A rate and a law are the uplink's: an output does not notice.
-fn outputs(old: &[OutputConfig], new: &[OutputConfig]) -> Option<(Vec<OutputConfig>, Vec<usize>)> {
-    let governed = |place: usize| {
-        let OutputConfig { rate, law, .. } = new[place].clone();
-        OutputConfig { rate, law, ..old[place].clone() }
-    };
-    let is_new = |place: &usize| governed(*place) != new[*place];
-    let places: Vec<usize> =
-        (old.len() == new.len()).then_some(0..new.len())?.filter(is_new).collect();
-    let can_all = places.iter().all(|place| governed(*place).can_become(&new[*place]));
-    can_all.then(|| (new.to_vec(), places))
+/// The outputs of a new configuration, those that are there already at their places, and what becomes of them; nothing
+/// where one cannot change so, or where they `are_fixed` and others come or go. A rate and a law are the uplink's: an
+/// output does not notice.
+fn outputs(
+    old: &[OutputConfig],
+    new: Vec<OutputConfig>,
+    are_fixed: bool,
+) -> Option<(Vec<OutputConfig>, OutputChanges)> {
+    let (mut all, mut changes) = (old.to_vec(), OutputChanges::default());
+    let mut is_named = vec![false; old.len()];
+    for output in new {
+        let Some(place) = old.iter().position(|known| known.label() == output.label()) else {
+            changes.come.push(all.len());
+            all.push(output);
+            continue;
+        };
+        is_named[place] = true;
+        let OutputConfig { rate, law, .. } = output.clone();
+        let governed = OutputConfig { rate, law, is_gone: false, ..old[place].clone() };
+        if old[place].is_gone {
+            changes.come.push(place);
+        } else if governed != output {
+            changes.anew.push(place);
+        }
+        if governed != output && !governed.can_become(&output) {
+            return None;
+        }
+        all[place] = output;
+    }
+    for (place, _) in is_named.iter().enumerate().filter(|(_, is_named)| !**is_named) {
+        if !std::mem::replace(&mut all[place].is_gone, true) {
+            changes.go.push(place);
+        }
+    }
+    let mut others = changes.come.iter().chain(&changes.go).map(|place| &all[*place]);
+    let can_all = others.all(|output| !are_fixed && output.comes_and_goes());
+    can_all.then_some((all, changes))
 }
 
 /// The uplinks of outputs whose rate or law has changed.
 fn governed(old: &[OutputConfig], new: &[OutputConfig]) -> Vec<(UplinkId, UplinkOptions)> {
-    let uplinks = |outputs: &[OutputConfig]| {
-        let mut uplinks = Vec::new();
-        outputs.iter().for_each(|one| drop(assembly::output(one, &mut uplinks)));
-        uplinks
-    };
-    let (old, new) = (uplinks(old), uplinks(new));
+    let (old, new) = (assembly::all_outputs(old).1, assembly::all_outputs(new).1);
     let all = (0..).map(UplinkId).zip(old.iter().zip(new));
     all.filter(|(_, (old, new))| (old.controller, old.cap) != (new.controller, new.cap))
         .map(|(uplink, (_, new))| (uplink, new))

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_node::io::{Control, Input, OutputId};
+use tidegate_node::options::{OutputOptions, UplinkOptions};
 use tidegate_types::class::ClassId;
 use tidegate_types::demand::Measured;
 use tidegate_types::record::{
@@ -53,7 +54,9 @@ pub enum Arrival {
     Close(SourceId),
     /// An output is to end, so that it can begin anew.
     EndOutput(OutputId),
-    /// An output that has ended begins anew.
+    /// Other outputs, and the uplinks that they are on, as `Control::Outputs` has them.
+    Outputs(Vec<OutputOptions>, Vec<UplinkOptions>),
+    /// An output begins: a new one, or one that has ended begins anew.
     BeginOutput {
         /// Which.
         id: OutputId,

@@ -3,13 +3,14 @@
 //! Everything that decides is in the crates below; everything that waits for the world is in inputs and outputs.
 
 pub(crate) mod adapting;
+mod outputs;
 mod running;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tidegate_log::LogName;
-use tidegate_node::io::{Control, Destination, Event, Input, Output, PathState};
+use tidegate_node::io::{Control, Destination, Event, Input, Output, OutputId, PathState};
 use tidegate_node::node::Node;
 use tidegate_node::options::{NodeOptions, OptionsError};
 use tidegate_node::rules::Rules;
@@ -19,10 +20,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use self::adapting::Adapting;
+use self::outputs::OutputEnd;
 pub use self::running::{FleetDoor, Running, StatusHandle};
 use crate::node::broker::Hub;
 use crate::node::contract::{
-    Arrival, Clock, Feedback, Intake, Notice, Orders, OutputPort, Transmit, Troubles,
+    Arrival, Clock, Feedback, Intake, Notice, OutputPort, Transmit, Troubles,
 };
 use crate::node::log_store::{self, Beginning, CommitCounts, Spool, SpoolOptions};
 use crate::script::{Script, Scripts, Seat};
@@ -92,13 +94,10 @@ pub fn start_at(
     let mut outputs = Vec::new();
     let troubles = Troubles::default();
     for place in 0..node.options().outputs.len() {
-        let id = tidegate_node::io::OutputId(place as u16);
-        let lanes = node.options().lanes(id);
+        let id = OutputId(place as u16);
         let feedback = Feedback::new(sender.clone(), id, clock).with_troubles(&troubles);
         let name = node.options().outputs[place].name.clone();
-        let (orders, port) = OutputPort::new(id, name, lanes, feedback);
-        ports.push(port);
-        outputs.push(OutputEnd { orders, downs: vec![0; usize::from(lanes)] });
+        ports.push(outputs::begin(&mut outputs, (id, name), node.options().lanes(id), feedback));
     }
     let log_is_ready = spool.as_ref().map(Spool::is_ready);
     let log_lengths = spool.as_ref().map(Spool::lengths);
@@ -164,13 +163,6 @@ fn begin(
     let node = Node::resume(options, opened.recovery)?;
     let beginning = Beginning { folder: opened.folder, name, lengths };
     Ok((node, Some(Spool::start(beginning, &how, counts, sender.clone())?)))
-}
-
-#[derive(Debug)]
-struct OutputEnd {
-    orders: Orders,
-    /// How often each lane went down: an order given before the node knew is void.
-    downs: Vec<u64>,
 }
 
 /// New scripts, each at its place, and the rules that name them.
@@ -276,12 +268,15 @@ impl Drive {
                 Input::Control(Control::Open { source, name, relays })
             }
             Arrival::EndOutput(id) => return self.outputs[usize::from(id.0)].orders.stop(),
+            Arrival::Outputs(outputs, uplinks) => {
+                if let Some(spool) = &self.spool {
+                    spool.name_outputs(outputs.iter().map(|one| one.name.clone()).collect());
+                }
+                Input::Control(Control::Outputs(Box::new((outputs, uplinks))))
+            }
             Arrival::BeginOutput { id, name, feedback, reply } => {
-                let end = &mut self.outputs[usize::from(id.0)];
-                // What its lanes said before they ended came before this, and is counted.
-                end.downs.fill(0);
-                let (orders, port) = OutputPort::new(id, name, end.downs.len() as u8, feedback);
-                end.orders = orders;
+                let lanes = self.node.options().lanes(id);
+                let port = outputs::begin(&mut self.outputs, (id, name), lanes, feedback);
                 let _ = reply.send(port);
                 return;
             }

@@ -29,12 +29,26 @@ use self::store::Segment;
 /// Bytes that wait for the disk, from which publishers wait.
 const PENDING_MAX: usize = 16 << 20;
 
+/// Memory of notes that the beginning of the next segment says again, while the disk takes nothing: what clients do at
+/// their own pace.
+const REPEATED_MAX: usize = 1 << 20;
+/// Memory of a note beside its bytes.
+const COST: usize = 96;
+
 /// A note that is to be written.
 #[derive(Debug)]
 struct Pending {
     bytes: Bytes,
     /// Its number, if it is a message.
     message: Option<u64>,
+    /// The beginning of the next segment says it again.
+    is_repeated: bool,
+}
+
+impl Pending {
+    fn cost(&self) -> usize {
+        self.bytes.len() + COST
+    }
 }
 
 #[derive(Debug)]
@@ -42,6 +56,11 @@ struct Inner {
     ledger: SessionLedger,
     pending: Vec<Pending>,
     pending_bytes: usize,
+    /// Memory of those that the beginning of the next segment says again, and how much it may be.
+    repeated: usize,
+    repeated_max: usize,
+    /// Some of them were left out: a segment must begin behind the others before anything more is safe.
+    ends_segment: bool,
     /// Somebody waits for what is pending.
     is_urgent: bool,
     /// Notes that were written.
@@ -62,10 +81,26 @@ impl Inner {
 
     fn push(&mut self, note: &Note) {
         let message = if let Note::Message(note) = note { Some(note.number) } else { None };
-        let bytes = note.to_bytes();
-        self.pending_bytes += bytes.len();
-        self.pending.push(Pending { bytes, message });
+        let note =
+            Pending { bytes: note.to_bytes(), message, is_repeated: note.is_about_sessions() };
+        self.pending.push(note);
         self.last += 1;
+        self.count(self.pending.len() - 1);
+    }
+
+    /// Notes from this place on are new.
+    fn count(&mut self, from: usize) {
+        for note in &self.pending[from..] {
+            self.pending_bytes += note.bytes.len();
+            self.repeated += if note.is_repeated { note.cost() } else { 0 };
+        }
+    }
+
+    /// The disk takes nothing: what the beginning of the next segment says in any case need not wait in memory.
+    fn leave_out_repeated(&mut self) {
+        self.pending.retain(|note| !note.is_repeated);
+        (self.pending_bytes, self.repeated, self.ends_segment) = (0, 0, true);
+        self.count(0);
     }
 }
 
@@ -97,6 +132,9 @@ impl Journal {
                 ledger,
                 pending: Vec::new(),
                 pending_bytes: 0,
+                repeated: 0,
+                repeated_max: REPEATED_MAX,
+                ends_segment: false,
                 is_urgent: false,
                 last: 0,
                 is_frozen: false,
@@ -271,6 +309,9 @@ impl Pen<'_> {
     fn push(&mut self, note: &Note) {
         self.inner.push(note);
         self.has_written = true;
+        if self.inner.repeated > self.inner.repeated_max && self.journal.is_failing() {
+            self.inner.leave_out_repeated();
+        }
     }
 
     /// The mark of what was written.

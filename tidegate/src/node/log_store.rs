@@ -223,6 +223,11 @@ impl Spool {
         let _ = self.encode.send(Command::Release(segments));
     }
 
+    /// Segments that begin from now on name these outputs.
+    pub fn name_outputs(&self, outputs: Vec<Arc<str>>) {
+        let _ = self.encode.send(Command::Outputs(outputs));
+    }
+
     /// Reads records back; the loop hears `Fetched`.
     pub fn fetch(&self, order: Fetch) {
         let _ = self.read.send(order);

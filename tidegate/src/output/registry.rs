@@ -39,7 +39,7 @@ keys! {
         /// An MQTT broker, or another node of Tidegate.
         pub mqtt: Option<MqttOutputConfig>; called("site") reloads(),
         /// An HTTP endpoint: each record is a POST, confirmed by an answer of 2xx.
-        pub http: Option<HttpOutputConfig>; called("hook"),
+        pub http: Option<HttpOutputConfig>; called("hook") reloads(),
         /// Another node of Tidegate, by several paths at once: it has a link input.
         pub link: Option<LinkOutputConfig>; called("hq"),
         /// JSON lines files on this machine: sink = {} has all defaults.
@@ -47,6 +47,8 @@ keys! {
         inner {
             /// Subscribers of frames at this node: of no file, but of `[frames]`.
             pub frames: bool,
+            /// A reload took it away: it keeps its place until the next start, and gets nothing.
+            pub is_gone: bool,
         }
     }
 }
@@ -92,6 +94,11 @@ impl OutputConfig {
             Some((own, kind.is_one_connection(), output.queue, output.uplink().to_owned()))
         };
         self.label() == other.label() && known(self).is_some_and(|own| known(other) == Some(own))
+    }
+
+    /// Whether it can begin and end while the node runs. Links are dialled by others too, and frames are of cameras.
+    pub(crate) fn comes_and_goes(&self) -> bool {
+        self.below() != Below::Paths && !self.frames
     }
 
     /// Whether one connection carries all classes.

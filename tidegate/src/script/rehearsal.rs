@@ -334,6 +334,7 @@ fn node(line: &Line, is_scripted: bool) -> Result<Node, OptionsError> {
         overhead: Size::ZERO,
         unconfirmed_max: 256,
         one_lane: false,
+        is_gone: false,
     };
     let controller = match line.rate {
         _ if line.is_measured => RateControllerName::Tide,

@@ -67,6 +67,7 @@ pub use self::store::StoreOptions;
 use crate::node::contract::Intake;
 use crate::services::fleet::FleetTls;
 use crate::support::acceptor::Acceptor;
+use crate::support::tls::grpc::handshakes;
 
 /// Bytes that may be under way to us by one connection, and so by each of its streams.
 const WINDOW: u32 = 1 << 20;
@@ -237,7 +238,7 @@ fn serve(
     tls: Option<&FleetTls>,
     tasks: &mut JoinSet<anyhow::Result<()>>,
 ) -> anyhow::Result<()> {
-    let mut server = Server::builder()
+    let server = Server::builder()
         .http2_keepalive_interval(Some(QUIET))
         .http2_keepalive_timeout(Some(QUIET))
         .max_frame_size(CHUNK)
@@ -245,9 +246,7 @@ fn serve(
         .max_concurrent_streams(Some(CALLS_MAX))
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOW);
-    if let Some(tls) = tls {
-        server = server.tls_config(tls.server()?).context("[frames]: TLS")?;
-    }
+    let handshake = tls.map(FleetTls::server).transpose().context("[frames]: TLS")?;
     let gone = service.intake.clone();
     let each = (WINDOW + HEADERS_MAX) as usize;
     let acceptor = Acceptor::new("[frames]", service.account.clone(), each, tls.is_some());
@@ -255,8 +254,14 @@ fn serve(
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
         let incoming = incoming.filter_map(move |stream| acceptor.accept(stream));
         // Streams of subscribers would keep a gentle end waiting for ever: they are cut off.
+        let served = async {
+            match handshake {
+                Some(tls) => server.serve_with_incoming(service, handshakes(tls, incoming)).await,
+                None => server.serve_with_incoming(service, incoming).await,
+            }
+        };
         tokio::select! {
-            served = server.serve_with_incoming(service, incoming) => served.context("[frames]"),
+            served = served => served.context("[frames]"),
             () = gone.closed() => Ok(()),
         }
     });

@@ -318,3 +318,42 @@ fn an_output_leads_elsewhere_and_a_listener_comes_while_records_wait_and_none_is
     }
     assert!(arrived >= 3, "{arrived} arrived");
 }
+
+#[test]
+fn outputs_come_and_go_at_work_and_a_kill_loses_nothing_of_them() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let [near, far] = ["comes-near", "comes-far"].map(|name| folder.join(name));
+    for gone in [&near, &far, &folder.join("log-comes")] {
+        let _ = std::fs::remove_dir_all(gone);
+    }
+    // Nobody listens there: what goes to it waits.
+    let nowhere =
+        |name: &str| format!("name = \"{name}\"\nmqtt = {{ url = \"mqtt://127.0.0.1:1\" }}\n");
+    let sink =
+        |name: &str, to: &Path| format!("name = \"{name}\"\nsink = {{ directory = {to:?} }}\n");
+    let both = |one: &str, other: &str| durable("comes", &format!("{one}[[output]]\n{other}"));
+    let to = |text: String, to: &str| format!("{text}[[stream]]\nto = [{to}]\n");
+    let mut node = Node::start("comes", &durable("comes", &nowhere("near")));
+    let mqtt = node.wait_for("MQTT at ");
+    node.wait_for("ready");
+    let first = publish(&mqtt);
+    let text = to(both(&nowhere("near"), &nowhere("far")), "\"near\", \"far\"");
+    node.reload("comes", &text);
+    let second = publish(&mqtt);
+    // Without a name the first output is meant: of those that there are now.
+    node.reload("comes", &durable("comes", &nowhere("far")));
+    let third = publish(&mqtt);
+    let more = both(&nowhere("far"), &sink("near-2", &near));
+    node.reload("comes", &to(more, "\"far\", \"near-2\""));
+    let fourth = publish(&mqtt);
+    wait_until("the output that came to have its record", || lines_in(&near) == 1);
+    node.process.kill().unwrap();
+    node.end();
+    drop((first, second, third, fourth));
+    let mut node = Node::start("comes", &durable("comes", &sink("far", &far)));
+    wait_until("all that waited to arrive", || lines_in(&far) >= 4);
+    node.signal();
+    let told = node.wait_for("stopped: ");
+    assert!(told.contains("held 0, lost 0"), "{told}");
+    assert_eq!((lines_in(&far), lines_in(&near)), (4, 1));
+}

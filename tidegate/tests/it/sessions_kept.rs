@@ -555,7 +555,8 @@ fn a_crowd_that_comes_and_goes_loses_nothing_and_gets_nothing_twice() {
         let port = free_port();
         let config = folder.config(port, streams);
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
-        let crowd = CrowdOptions { address, subscribers: 24, per_second: 400, has_groups, seed: 1 };
+        let (subscribers, per_second, silence) = (24, 400, Duration::from_secs(5));
+        let crowd = CrowdOptions { address, subscribers, per_second, has_groups, silence, seed: 1 };
         let start = || Ok(start(name, &config));
         let fall = |node| {
             drop::<Node>(node);

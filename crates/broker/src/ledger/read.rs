@@ -1,8 +1,9 @@
 //! What is read of the ledger: what goes into outboxes, and what stands at the beginning of a segment.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use tidegate_types::class::ClassId;
 use tidegate_types::ids::SessionId;
 use tidegate_types::limits::CLASSES_MAX;
 
@@ -133,7 +134,8 @@ impl SessionLedger {
 
 impl SessionLedger {
     /// Messages that stand in a segment that cannot be read. Those that are in memory are to be written again by the
-    /// first notes; the others are given up by the second ones.
+    /// first notes; the others are given up by the second ones. Of a QoS 2 delivery that is under way the subscriber may
+    /// have the identifier: it stays, with a message without content, until it is released.
     pub fn abandon(&self, segment: u32) -> (Vec<Note>, Vec<Note>) {
         let (mut copies, mut lost) = (Vec::new(), Vec::new());
         let stands = |held: &&Held| held.place.is_some_and(|place| place.segment == segment);
@@ -158,12 +160,35 @@ impl SessionLedger {
             };
             copies.extend(self.renew(&note, segment).into_iter().flatten());
         }
+        let mut released: BTreeMap<u64, Vec<Waiter>> = BTreeMap::new();
         for (session, kept) in &self.sessions {
-            let numbers: Vec<u64> =
-                kept.waiting.keys().filter(|one| is_lost(one)).copied().collect();
+            let mut numbers = Vec::new();
+            for (number, waiting) in kept.waiting.iter().filter(|(number, _)| is_lost(number)) {
+                let Some((id, ..)) = waiting.flight else {
+                    numbers.push(*number);
+                    continue;
+                };
+                let waiter = Waiter { session: *session, qos: 2, retain: false, ids: None };
+                released.entry(*number).or_default().push(waiter);
+                let flight = Flight { number: *number, id, is_received: true };
+                lost.push(Note::Flights(*session, vec![flight]));
+            }
             if !numbers.is_empty() {
                 lost.push(Note::Done(*session, numbers));
             }
+        }
+        for (number, waiters) in released {
+            let class = self.messages.get(&number).map_or(ClassId(0), |held| held.class);
+            let message = Arc::new(Message::empty(class));
+            copies.push(Note::Message(Box::new(MessageNote {
+                number,
+                message,
+                expires: None,
+                is_retained: false,
+                waiters,
+                packet: None,
+                will_of: None,
+            })));
         }
         let retained = self.retained.iter().filter(|(_, number)| is_lost(number));
         lost.extend(retained.map(|(topic, _)| Note::Unretained(topic.clone())));

@@ -1,7 +1,7 @@
 //! The memory of an outbox: what it holds is reserved of its account before.
 
-use super::queue::ClassQueue;
-use super::{FREE, MESSAGE, Outbox, PLACE, PLACES, PLACES_FREE};
+use super::queue::{ClassQueue, MESSAGE, PLACE};
+use super::{FREE, Outbox, PLACES, PLACES_FREE};
 use crate::message::{MessageReservation, SubscriberMessage};
 
 impl Outbox {

@@ -3,10 +3,16 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{MESSAGE, OVERHEAD, PLACE};
 use crate::message::{Message, MessageReservation, SubscriberMessage};
 use crate::message_run::MessageRun;
 use crate::subscriptions::Recipient;
+
+/// Bytes that a delivery costs beside its message.
+const OVERHEAD: usize = 64;
+/// Memory of a place in the outbox or the window, with what a collection has to spare.
+pub(super) const PLACE: usize = 112;
+/// Memory of a message beside what it says.
+pub(super) const MESSAGE: usize = 256;
 
 /// The messages of a run that are still to go to one subscriber.
 #[derive(Debug)]

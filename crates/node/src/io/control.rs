@@ -11,6 +11,7 @@ use tidegate_types::record::{DeliveryId, Owner, Quota, SourceId};
 use tidegate_types::units::{Rate, Size};
 
 use super::{OutputId, QueueId, UplinkId};
+use crate::options::{OutputOptions, UplinkOptions};
 use crate::rules::{RuleId, Rules};
 
 /// Orders from people, other nodes and the orchestrator.
@@ -121,6 +122,9 @@ pub enum Control {
         /// Bytes of one record.
         record_max: Size,
     },
+    /// Other outputs, and the uplinks that they are on. Those that are known keep their places, and new ones come behind
+    /// them. What waits for one that is there no more goes where a script took it from, or is dropped (`unroutable`).
+    Outputs(Box<(Vec<OutputOptions>, Vec<UplinkOptions>)>),
     /// Another rate or law of an uplink. What is under way goes on.
     Govern {
         /// Which uplink.

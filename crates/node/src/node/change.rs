@@ -18,7 +18,7 @@ use super::admission::size_of;
 use super::holdings::{Keep, StreamKey};
 use super::preparation::changed;
 use crate::io::{Content, Destination, Edit, Event, Otherwise, OutputId, QueueId, UplinkId};
-use crate::options::{NodeOptions, OptionsError};
+use crate::options::{NodeOptions, OptionsError, OutputOptions, UplinkOptions};
 use crate::rules::Rules;
 
 /// The connection of what scripts insert: none that is ever open, so nobody is answered.
@@ -109,7 +109,7 @@ impl Node {
     /// Sends a waiting record by another output, in the class and with the deadline that it has.
     fn send_elsewhere(&mut self, key: DeliveryKey, to: OutputId) {
         let Some(&Delivery { record, spec, .. }) = self.base.holdings.delivery(key) else { return };
-        if !self.egress.has_output(to) {
+        if !self.base.options.has_output(to) {
             return self.base.unsupported("a redirection to an output that does not exist");
         }
         if to == spec.output {
@@ -268,6 +268,50 @@ impl Node {
         self.egress.govern(uplink, &options.uplinks[usize::from(uplink.0)]);
         self.base.options = Arc::new(options);
         self.base.holdings.lay_out(self.base.options.clone());
+    }
+
+    /// Other outputs: see `Control::Outputs`.
+    pub(super) fn set_outputs(
+        &mut self,
+        (outputs, uplinks): (Vec<OutputOptions>, Vec<UplinkOptions>),
+    ) {
+        let before = self.base.options.clone();
+        let options = NodeOptions { outputs, uplinks, ..NodeOptions::clone(&before) };
+        let is_known = |(one, other): (&OutputOptions, &OutputOptions)| {
+            (one.uplink, one.one_lane) == (other.uplink, other.one_lane)
+        };
+        let are_known = before.outputs.iter().zip(&options.outputs).all(is_known)
+            && before.outputs.len() <= options.outputs.len()
+            && before.uplinks.len() <= options.uplinks.len();
+        if !are_known || options.check().is_err() {
+            return self.base.unsupported("outputs that lead nowhere, or leave their places");
+        }
+        self.base.options = Arc::new(options);
+        self.base.holdings.extend_outputs(self.base.options.clone());
+        self.egress.extend(&self.base.options);
+        self.durability.renew_segment(&self.base);
+        for place in 0..before.outputs.len() {
+            let output = OutputId(place as u16);
+            if before.has_output(output) != self.base.options.has_output(output) {
+                let is_back = self.base.options.has_output(output);
+                self.destination_state(Destination::Output(output), is_back);
+            }
+        }
+        let keys: Vec<DeliveryKey> = self.base.holdings.queues().keys().collect();
+        keys.into_iter().for_each(|key| self.leave_gone(key));
+    }
+
+    /// What waits for an output that is gone goes where a script took it from, or is dropped.
+    pub(super) fn leave_gone(&mut self, key: DeliveryKey) {
+        let Some(&Delivery { spec, .. }) = self.base.holdings.delivery(key) else { return };
+        let options = &self.base.options;
+        if options.has_output(spec.output) || !self.base.holdings.is_waiting(key) {
+            return;
+        }
+        match options.has_output(spec.home) {
+            true => self.send_elsewhere(key, spec.home),
+            false => self.finish(key, Fate::Dropped(DropReason::Unroutable)),
+        }
     }
 
     /// Puts new rules in force, or leaves all as it is and says why. A record that waits gets the class,

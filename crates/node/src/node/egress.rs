@@ -66,17 +66,17 @@ fn metered(options: &NodeOptions, spec: QueueSpec) -> ClassId {
 
 impl Egress {
     pub(super) fn new(options: &NodeOptions) -> Self {
-        let mut outputs = Vec::new();
-        let mut paths = vec![0; options.uplinks.len()];
-        for (place, output) in options.outputs.iter().enumerate() {
-            let uplink = usize::from(output.uplink.0);
-            let lanes = usize::from(options.lanes(OutputId(place as u16)));
-            let window = output.unconfirmed_max;
-            outputs.push(OutputState::new(lanes, window, uplink, paths[uplink]));
-            paths[uplink] += lanes;
-        }
-        let uplink = |(index, spec): (usize, &UplinkOptions)| UplinkState {
-            uplink: Uplink::new(spec, capacity::build(spec), paths[index]),
+        let (outputs, uplinks) = (Vec::new(), Vec::new());
+        let (grants, candidates) = (Grants::default(), UplinkCandidates::default());
+        let mut egress = Egress { outputs, uplinks, grants, candidates };
+        egress.extend(options);
+        egress
+    }
+
+    /// Begins those outputs and uplinks of the options that are new: they stand behind the others.
+    pub(super) fn extend(&mut self, options: &NodeOptions) {
+        let uplink = |spec: &UplinkOptions| UplinkState {
+            uplink: Uplink::new(spec, capacity::build(spec), 0),
             scheduler: options.scheduler.build(&options.classes),
             meters: vec![Default::default(); options.classes.len()],
             wake: None,
@@ -84,12 +84,13 @@ impl Egress {
             overtaken: Size::ZERO,
             is_flooded: false,
         };
-        let uplinks = options.uplinks.iter().enumerate().map(uplink).collect();
-        Egress {
-            outputs,
-            uplinks,
-            grants: Grants::default(),
-            candidates: UplinkCandidates::default(),
+        self.uplinks.extend(options.uplinks.iter().skip(self.uplinks.len()).map(uplink));
+        for place in self.outputs.len()..options.outputs.len() {
+            let output = &options.outputs[place];
+            let uplink = usize::from(output.uplink.0);
+            let lanes = usize::from(options.lanes(OutputId(place as u16)));
+            let first = self.uplinks[uplink].uplink.add_paths(lanes);
+            self.outputs.push(OutputState::new(lanes, output.unconfirmed_max, uplink, first));
         }
     }
 
@@ -100,11 +101,6 @@ impl Egress {
             // What waited for its pace is looked at anew.
             state.wake = None;
         }
-    }
-
-    /// Whether there is such an output.
-    pub(super) fn has_output(&self, output: OutputId) -> bool {
-        usize::from(output.0) < self.outputs.len()
     }
 
     /// When something can go that could not before.

@@ -96,6 +96,7 @@ impl Node {
             self.finish(key, Fate::Dropped(DropReason::Superseded));
         } else {
             self.base.holdings.put_back(self.base.now, key);
+            self.leave_gone(key);
         }
     }
 }

@@ -186,6 +186,7 @@ impl Node {
             Control::Reconsider => self.reconsider(),
             Control::Rules(rules) => self.reload(&rules),
             Control::Limits { memory, record_max } => self.limit(memory, record_max),
+            Control::Outputs(changed) => self.set_outputs(*changed),
             Control::Govern { uplink, controller, cap } => self.govern(uplink, controller, cap),
         }
     }

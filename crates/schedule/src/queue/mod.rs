@@ -56,7 +56,7 @@ impl Queue {
 #[derive(Debug)]
 pub struct Queues {
     ranking: Ranking,
-    outputs: usize,
+    classes: usize,
     deliveries: SlotMap<DeliveryKey, Delivery>,
     queues: SlotMap<QueueKey, Queue>,
     groups: Vec<QueueGroup>,
@@ -71,16 +71,22 @@ pub struct Queues {
 impl Queues {
     /// No queue yet, for so many classes and outputs.
     pub fn new(ranking: Ranking, classes: usize, outputs: usize) -> Self {
-        let mut groups = Vec::new();
-        groups.resize_with(classes * outputs, QueueGroup::default);
         let (deliveries, queues) = (SlotMap::with_key(), SlotMap::with_key());
-        let (held, due) = (BTreeSet::new(), BTreeSet::new());
-        Queues { ranking, outputs, deliveries, queues, groups, held, due, changes: 0 }
+        let (groups, held, due) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        let mut all =
+            Queues { ranking, classes, deliveries, queues, groups, held, due, changes: 0 };
+        all.extend(outputs);
+        all
+    }
+
+    /// There are so many outputs now, no fewer than before.
+    pub fn extend(&mut self, outputs: usize) {
+        self.groups.resize_with(self.classes * outputs, QueueGroup::default);
     }
 
     #[inline]
     fn group_at(&self, class: ClassId, output: OutputId) -> usize {
-        class.index() * self.outputs + usize::from(output.0)
+        usize::from(output.0) * self.classes + class.index()
     }
 
     /// A new, empty queue.

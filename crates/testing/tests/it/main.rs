@@ -7,3 +7,4 @@ mod crash;
 mod gathering;
 mod lent;
 mod logged;
+mod outputs;

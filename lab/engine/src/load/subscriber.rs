@@ -1,9 +1,9 @@
 //! A subscriber that counts, and notes how long each message took.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,9 @@ use crate::load::raw;
 
 /// A silence after which what is missing counts as lost.
 pub const QUIET: Duration = Duration::from_secs(2);
+/// How long a subscription may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+const SUBACK: u8 = 0x90;
 /// What comes twice comes within this.
 const TWICE: Duration = Duration::from_millis(200);
 
@@ -55,14 +58,16 @@ impl Subscriber {
         origin: Instant,
     ) -> io::Result<Self> {
         let mut stream = raw::log_in_as(address, name, is_lasting)?;
-        stream.write_all(&raw::subscribe_packet(filter, qos))?;
-        // The SUBACK: five bytes.
-        stream.read_exact(&mut [0; 5])?;
         stream.set_read_timeout(None)?;
+        let (granted, is_granted) = mpsc::sync_channel(1);
         let (count, seen) = (Arc::<AtomicU64>::default(), Arc::<Mutex<Vec<_>>>::default());
         let (reader, counter, noted) = (stream.try_clone()?, count.clone(), seen.clone());
         thread::spawn(move || {
             raw::hear(reader, |first, body, answers| {
+                if first == SUBACK {
+                    // There is one.
+                    let _ = granted.try_send(());
+                }
                 let Some(payload) = raw::payload(first, body, false, answers) else { return };
                 let at_ns = origin.elapsed().as_nanos() as u64;
                 let numbers = [0, 8].map(|place| {
@@ -76,6 +81,9 @@ impl Subscriber {
                 counter.fetch_add(1, Ordering::Relaxed);
             })
         });
+        // What a session that lasts still has to get may come before it.
+        stream.write_all(&raw::subscribe_packet(filter, qos))?;
+        is_granted.recv_timeout(PATIENCE).map_err(io::Error::other)?;
         Ok(Subscriber { stream, count, seen })
     }
 

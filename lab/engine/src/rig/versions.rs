@@ -15,6 +15,8 @@ pub enum Program {
     Mochi,
     RabbitMq,
     Nats,
+    /// Another broker, in Java.
+    HiveMq,
     /// zenoh, as the package for Python has it.
     Zenoh,
     /// The HTTP proxy, as the package for Python has it.
@@ -34,6 +36,7 @@ impl Program {
             Program::Mochi => "mochi-mqtt",
             Program::RabbitMq => "rabbitmq",
             Program::Nats => "nats-server",
+            Program::HiveMq => "hivemq",
             Program::Zenoh => "eclipse-zenoh",
             Program::Envoy => "envoy",
         }
@@ -42,7 +45,8 @@ impl Program {
     /// Its executable: in the folder of rivals that `scripts/rivals.sh` fills, or the system's.
     pub fn path(self) -> Result<PathBuf, NetError> {
         let missing = |package| NetError::Missing { program: self.name().into(), package };
-        let own = rivals();
+        let own =
+            |place: &str| rivals().map(|folder| folder.join(place)).filter(|path| path.is_file());
         match self {
             Program::Tidegate => super::tidegate_program().map_err(|_| missing("tidegate")),
             Program::Mosquitto => on_system("mosquitto").ok_or(missing("mosquitto")),
@@ -50,22 +54,17 @@ impl Program {
                 let script = Some(PathBuf::from(RABBITMQ)).filter(|path| path.is_file());
                 script.or_else(|| on_system("rabbitmq-server")).ok_or(missing("rabbitmq-server"))
             }
-            Program::Mochi => {
-                let own = own.map(|folder| folder.join("bin/mochi-mqtt"));
-                own.filter(|path| path.is_file()).ok_or(missing("scripts/rivals.sh"))
-            }
+            Program::Mochi => own("bin/mochi-mqtt").ok_or(missing("scripts/rivals.sh")),
             Program::Nats => {
-                let own = own.map(|folder| folder.join("bin/nats-server"));
-                let found = own.filter(|path| path.is_file()).or_else(|| on_system("nats-server"));
+                let found = own("bin/nats-server").or_else(|| on_system("nats-server"));
                 found.ok_or(missing("nats-server, or scripts/rivals.sh"))
             }
-            Program::Zenoh => {
-                let own = own.map(|folder| folder.join("python/bin/python3"));
-                own.filter(|path| path.is_file()).ok_or(missing("scripts/rivals.sh"))
+            Program::HiveMq => {
+                own("bin/hivemq").ok_or(missing("scripts/rivals.sh, with a JDK and Maven"))
             }
+            Program::Zenoh => own("python/bin/python3").ok_or(missing("scripts/rivals.sh")),
             Program::Envoy => {
-                let own = own.map(|folder| folder.join("envoy/bin/envoy"));
-                let found = own.filter(|path| path.is_file()).or_else(|| on_system("envoy"));
+                let found = own("envoy/bin/envoy").or_else(|| on_system("envoy"));
                 found.ok_or(missing("scripts/rivals.sh"))
             }
         }
@@ -73,9 +72,10 @@ impl Program {
 
     /// Where a program of this name is, known here or not.
     pub fn path_of(name: &str) -> Result<PathBuf, NetError> {
-        use Program::{Mochi, Mosquitto, Nats, Tidegate};
-        let known = [Tidegate, Mosquitto, Mochi, Nats].into_iter().find(|one| one.name() == name);
+        use Program::{HiveMq, Mochi, Mosquitto, Nats, Tidegate};
+        let mut known = [Tidegate, Mosquitto, Mochi, Nats, HiveMq].into_iter();
         let missing = || NetError::Missing { program: name.into(), package: "the system's path" };
+        let known = known.find(|one| one.name() == name);
         known.map_or_else(|| on_system(name).ok_or_else(missing), Program::path)
     }
 
@@ -90,7 +90,7 @@ impl Program {
         let said = match self {
             Program::Tidegate => said(&path, &["--version"]),
             Program::Mosquitto => said(&path, &["-h"]),
-            Program::Nats => said(&path, &["--version"]),
+            Program::Nats | Program::HiveMq => said(&path, &["--version"]),
             // It does not say; Go's compiler has written it down.
             Program::Mochi => {
                 let path = path.display().to_string();

@@ -46,6 +46,7 @@ pub(super) fn options(scenario: &Scenario) -> anyhow::Result<NodeOptions> {
         overhead: Size::ZERO,
         unconfirmed_max: 100_000,
         one_lane: false,
+        is_gone: false,
     };
     Ok(NodeOptions {
         name: "edge".into(),

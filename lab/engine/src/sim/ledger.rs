@@ -1,6 +1,6 @@
 //! What the far end has, how long it took, and whether the node kept its promises.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,7 +61,8 @@ pub struct Ledger {
     /// Places of the others: of other nodes' loads, by their names. Numbers of records say something only
     /// within one node's stream.
     others: BTreeMap<(Arc<str>, usize), usize>,
-    open: BTreeMap<DeliveryId, Open>,
+    /// In the order of sending: what is stuck on its way may have been sent once more.
+    open: BTreeMap<DeliveryId, VecDeque<Open>>,
     /// Broken promises, the first few.
     pub broken: Vec<String>,
 }
@@ -126,12 +127,13 @@ impl Ledger {
         let arrived = record.source_unix_ns.map_or(record.arrived, Time::from_nanos);
         let payload = record.payload.len() as u64;
         let value = value_in(&record.payload);
-        self.open.insert(id, Open { load, seq, arrived, payload, value, left: size, again, path });
+        let open = Open { load, seq, arrived, payload, value, left: size, again, path };
+        self.open.entry(id).or_default().push_back(open);
     }
 
     /// Bytes of a delivery are at the far end; answers whether that was the last of them.
     pub fn received(&mut self, now: Time, id: DeliveryId, bytes: u64) -> bool {
-        let Some(open) = self.open.get_mut(&id) else {
+        let Some(open) = self.open.get_mut(&id).and_then(VecDeque::front_mut) else {
             self.complain(now, format!("bytes of {id:?}, which is not under way"));
             return false;
         };
@@ -145,8 +147,12 @@ impl Ledger {
         if open.left > 0 {
             return false;
         }
+        let mut copies = self.open.remove(&id).expect("it was just found");
         let Open { load, seq, arrived, payload, value, again, .. } =
-            self.open.remove(&id).expect("it was just found");
+            copies.pop_front().expect("it was just found");
+        if !copies.is_empty() {
+            self.open.insert(id, copies);
+        }
         let account = &mut self.accounts[load];
         let place = seq as usize;
         if account.copies.len() <= place {
@@ -166,7 +172,10 @@ impl Ledger {
 
     /// A connection broke: what was begun on it is void.
     pub fn broke(&mut self, path: PathId) {
-        self.open.retain(|_, open| open.path != path);
+        self.open.retain(|_, copies| {
+            copies.retain(|open| open.path != path);
+            !copies.is_empty()
+        });
     }
 
     /// Copies after the first that the far end has of a load's records.
@@ -216,5 +225,39 @@ impl Account {
         let bin = |at: Time| (at.as_nanos() / BIN.as_nanos() as u64) as usize;
         let until = bin(until).min(self.bins.len());
         self.bins.get(bin(from)..until).map_or(0, |bins| bins.iter().sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_node::io::OutputId;
+    use tidegate_types::record::Properties;
+
+    use super::*;
+
+    #[test]
+    fn a_record_that_is_twice_on_one_connection_comes_twice() {
+        let record = Record {
+            identity: "gate/1/0/1".parse().unwrap(),
+            key: "ls".into(),
+            properties: Properties::default(),
+            payload: vec![0; 98].into(),
+            arrived: Time::ZERO,
+            deadline: Time::from_millis(50),
+            expires: None,
+            source_unix_ns: None,
+        };
+        let mut ledger = Ledger::new(1);
+        let (id, path) = (DeliveryId(7), PathId { output: OutputId(0), lane: 0 });
+        for (at, again) in [(1, false), (2, true)] {
+            ledger.picked(Time::from_millis(at), id, (0, &record), 100, (path, again));
+        }
+        let received = |ledger: &mut Ledger, at| ledger.received(Time::from_millis(at), id, 50);
+        let ends = [3, 4, 5, 6].map(|at| received(&mut ledger, at));
+        assert_eq!(ends, [false, true, false, true]);
+        assert_eq!((ledger.further(0), ledger.accounts[0].unmarked(1)), (1, 1));
+        assert_eq!(ledger.broken, [""; 0]);
+        received(&mut ledger, 7);
+        assert_eq!(ledger.broken.len(), 1, "a third time it is not under way");
     }
 }

@@ -107,8 +107,15 @@ pub(crate) fn run(options: &Options) -> io::Result<Findings> {
             let mut turns = vec![Vec::new(); contestants.len()];
             for _ in 0..runs {
                 for (turns, contestant) in turns.iter_mut().zip(&contestants) {
-                    progress.step(&format!("{}, {}", contestant.0.figure(), shape.name), None);
-                    turns.push(turn(contestant, *shape, *qos, options)?);
+                    let name = contestant.0.figure();
+                    progress.step(&format!("{name}, {}", shape.name), None);
+                    match turn(contestant, *shape, *qos, options) {
+                        // The others go on.
+                        Err(error) if !contestant.0.is_ours() => {
+                            lines.push(format!("skipped: {name}, {}: {error}", shape.name));
+                        }
+                        turn => turns.push(turn?),
+                    }
                 }
             }
             tell((bench, *shape, *qos), &contestants, &turns, &mut lines, &mut figures);
@@ -131,13 +138,17 @@ fn tell(
         "per CPU s", "per s", "p99 ms", "arrived"
     ));
     let mut ours = f64::NAN;
-    for (contestant, turns) in contestants.iter().zip(turns) {
+    for (contestant, turns) in contestants.iter().zip(turns).filter(|(_, turns)| !turns.is_empty())
+    {
         let of = |read: fn(&Turn) -> f64| median(turns.iter().map(read).collect());
         let (per_second, p99) = (of(|turn| turn.per_second), of(|turn| turn.p99));
         let speed = of(|turn| turn.speed);
         let arrived = turns.iter().map(|turn| turn.arrived).fold(1.0, f64::min);
         let name = contestant.0.figure();
-        lines.push(format!("  {name:<16}{per_second:>14.0}{speed:>12.0}{p99:>10.2}{arrived:>9.3}"));
+        let promise = &contestant.0.promise;
+        lines.push(format!(
+            "  {name:<16}{per_second:>14.0}{speed:>12.0}{p99:>10.2}{arrived:>9.3}  {promise}"
+        ));
         let mut add = |what: &str, value, unit| {
             figures.push(figure(&format!("{bench}_{shape}_{what}"), value, unit));
         };

@@ -4,6 +4,7 @@
 use std::io;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use clap::Args;
 use tidegate_testbed::{
@@ -14,6 +15,9 @@ use crate::bench::brokers::{self, BrokerSpec};
 use crate::bench::powercut::Disk;
 use crate::net::{self, scratch::Scratch, spinner::Spinners, usage::resident_kib};
 use crate::report::{Findings, figure};
+
+/// NATS sends again what was not acknowledged for half a minute.
+const SILENCE: Duration = Duration::from_secs(40);
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Options {
@@ -82,7 +86,8 @@ fn play(
         disk.as_mut().map_or(Ok(()), |disk| disk.replace().map_err(io::Error::other))
     };
     let (seed, kills, has_groups) = (options.seed, options.kills, !broker.has_no_groups);
-    let crowd = CrowdOptions { address, subscribers: 100, per_second: 2000, has_groups, seed };
+    let (subscribers, per_second, silence) = (100, 2000, SILENCE);
+    let crowd = CrowdOptions { address, subscribers, per_second, has_groups, silence, seed };
     let account = kill_under_crowd(crowd, kills, start, fall)?;
     found.lines.push(format!("{told}: {kills} kills, {account}"));
     for (what, count) in account.figures() {

@@ -1,6 +1,7 @@
 //! Clients of existing brokers: what they need, and that no record goes round in circles.
 
 use tidegate_mqtt::topics::TopicLine;
+use tidegate_types::class::default_classes;
 use tidegate_types::topic::Filter;
 
 use super::Findings;
@@ -45,27 +46,25 @@ pub(in crate::config) fn client(client: &MqttClientConfig, place: &Place, findin
 pub(super) fn check(config: &Config, findings: &mut Findings) {
     let node = config.node.name();
     unnamed(config, findings);
+    // Where none is configured there are the default ones.
+    let classes = match config.class.len() {
+        0 => default_classes().len(),
+        count => count,
+    };
     let mut names: Vec<(String, String)> = Vec::new();
-    for output in &config.output {
+    for (index, output) in config.output.iter().enumerate() {
         let Some(mqtt) = &output.mqtt else { continue };
-        let ids = mqtt.client_ids(&node, output.label(), config.class.len());
+        let ids = mqtt.client_ids(&node, output.label(), classes);
         let pairs = |broker: String| ids.iter().map(move |id| (broker.clone(), id.clone()));
-        names.extend(brokers(mqtt.far_end()).into_iter().flat_map(pairs));
+        let own = brokers(mqtt.far_end()).into_iter().flat_map(pairs).collect();
+        add(own, &mut names, &Place::section("output").to(index).to("mqtt"), findings);
     }
     for (index, input) in config.input.iter().enumerate() {
         let Some(client) = &input.mqtt_client else { continue };
         let place = Place::section("input").to(index).to("mqtt_client");
         let Some(broker) = brokers(client.far_end()).into_iter().next() else { continue };
-        let name = (broker.clone(), client.client_id(&node));
-        if names.contains(&name) {
-            let text = format!(
-                "a client {:?} of this broker stands above, and the two would end each other: give \
-                 client_id = \"...\"",
-                name.1
-            );
-            findings.error(place.clone(), text);
-        }
-        names.push(name);
+        let own = vec![(broker.clone(), client.client_id(&node))];
+        add(own, &mut names, &place, findings);
         if client.allow_loop {
             continue;
         }
@@ -83,6 +82,22 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
             findings.error(place.to("url"), text);
         }
     }
+}
+
+/// Adds clients of brokers, each a broker and a client id: a broker lets each id in only once.
+fn add(
+    own: Vec<(String, String)>,
+    names: &mut Vec<(String, String)>,
+    place: &Place,
+    findings: &mut Findings,
+) {
+    if let Some((_, id)) = own.iter().find(|one| names.contains(one)) {
+        let text = format!(
+            "a client {id:?} of this broker stands above, and the two would end each other: give client_id = \"...\""
+        );
+        findings.error(place.clone(), text);
+    }
+    names.extend(own);
 }
 
 /// Hosts and ports in one form.
@@ -335,6 +350,23 @@ mod tests {
             "{said}"
         );
         assert!(said.contains("topics = [\"cmd/#\"] and to = []"), "{said}");
+    }
+
+    #[test]
+    fn two_outputs_under_one_client_id_would_end_each_other() {
+        let outputs = |one: &str, other: &str| {
+            let output = |name: &str, keys: &str| {
+                format!("[[output]]\nname = \"{name}\"\nmqtt = {{ url = \"mqtt://b\", {keys} }}\n")
+            };
+            let text = output("near", one) + &output("far", other);
+            read(&text).render("node.toml", &text)
+        };
+        let one = "connections = \"one\", client_id = \"gate\"";
+        assert!(outputs(one, one).contains("a client \"gate\" of this broker stands above"));
+        let lanes = "client_id = \"gate\"";
+        assert!(outputs(lanes, lanes).contains("a client \"gate-0\" of this broker"));
+        assert_eq!(outputs(one, lanes), "", "gate is none of gate-0, gate-1 and gate-2");
+        assert_eq!(outputs("connections = \"one\"", "connections = \"one\""), "");
     }
 
     fn told(input: &str, rest: &str) -> String {

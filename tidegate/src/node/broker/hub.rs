@@ -92,6 +92,7 @@ pub(super) struct Table {
 struct Inner {
     bounds: OutboxLimits,
     table: RwLock<Table>,
+    turn: Mutex<()>,
     /// Moves with every change of the table.
     generation: AtomicU64,
     has_local: AtomicBool,
@@ -126,6 +127,7 @@ impl Hub {
             subscriptions: Account::new(usize::MAX),
             bounds: OutboxLimits { count: usize::MAX, bytes: options.queue },
             table: RwLock::default(),
+            turn: Mutex::default(),
             generation: AtomicU64::new(1),
             has_local: AtomicBool::new(false),
             retained: Mutex::new(Retained::new(retained)),
@@ -317,10 +319,17 @@ impl Hub {
     }
 
     pub(super) fn table(&self) -> RwLockReadGuard<'_, Table> {
+        let _in_turn = self.turn();
         self.0.table.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Who waits for the table has this: so whoever comes again, or later, waits behind.
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.0.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn write(&self) -> RwLockWriteGuard<'_, Table> {
+        let _in_turn = self.turn();
         self.0.table.write().unwrap_or_else(PoisonError::into_inner)
     }
 

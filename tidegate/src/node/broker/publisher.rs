@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_broker::{Message, Recipient};
+use tidegate_broker::Message;
 use tidegate_link::envelope::Envelope;
 use tidegate_node::io::SessionId;
 use tidegate_types::account::{Account, Kind, Reservation};
@@ -258,9 +258,13 @@ impl Publisher {
         let key = topic;
         let topic = std::str::from_utf8(topic).unwrap_or_default();
         let covers = |operator: &&Arc<dyn Operate>| operator.covers(topic);
-        let route = table.subscriptions.route(topic, self.session);
+        let matching = table.subscriptions.matching(topic);
         let scope = table.scopes.find(topic);
         let (class, latency) = scope.map_or(NO_CLASS, |scope| (scope.class, scope.latency));
+        let is_local = scope.is_some_and(|scope| scope.is_local);
+        let operators: Vec<_> = table.operators.iter().filter(covers).cloned().collect();
+        drop(table);
+        let route = matching.route(self.session);
         let unit = self.hub.group().and_then(|group| {
             let unit = group.unit_of(key)?;
             Some((unit, group.gate(unit)?.clone()))
@@ -272,15 +276,13 @@ impl Publisher {
             });
             (operator.clone(), self.hub.meters().of_placed(operator.name(), key, placed))
         };
-        let seat = |target: Recipient| Some((table.seats.get(&target.session)?.clone(), target));
-        let seats = |targets: Vec<Recipient>| targets.into_iter().filter_map(seat).collect();
         Way {
-            all: seats(route.all),
-            groups: route.groups.into_iter().map(seats).collect(),
-            operators: table.operators.iter().filter(covers).map(meter).collect(),
+            all: self.hub.seats_of(route.all),
+            groups: route.groups.into_iter().map(|group| self.hub.seats_of(group)).collect(),
+            operators: operators.iter().map(meter).collect(),
             class,
             latency,
-            is_local: scope.is_some_and(|scope| scope.is_local),
+            is_local,
             unit,
         }
     }

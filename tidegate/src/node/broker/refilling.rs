@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tidegate_broker::journal::{MessageNote, Note, Waiter};
+use tidegate_broker::journal::{Flight, MessageNote, Note, Waiter};
 use tidegate_broker::{
     Drops, Message, MessageReservation, Outbox, OutboxDropReason, Pulled, SubscriberMessage,
 };
@@ -60,16 +60,14 @@ impl Subscriber {
             let Some(found) = self.look(journal, pull) else { return false };
             self.seat.has_flights.store(false, Ordering::Relaxed);
             for (pulled, note) in found {
-                let (number, flight) = (pulled.number, pulled.flight);
-                match flight {
-                    Some((packet, true)) => outbox.restore(packet, number, None),
-                    Some((packet, false)) => {
-                        if let Some(delivery) = self.delivery(journal, now, pulled, note) {
-                            outbox.restore(packet, number, Some(delivery));
-                        }
-                    }
-                    None => {}
-                }
+                let number = pulled.number;
+                let Some((packet, is_received)) = pulled.flight else { continue };
+                // Of one that is given up the subscriber may have the identifier: that is released.
+                let delivery = match is_received {
+                    true => None,
+                    false => self.delivery(journal, now, pulled, note),
+                };
+                outbox.restore(packet, number, delivery);
             }
         }
         if outbox.has_again() {
@@ -125,7 +123,16 @@ impl Subscriber {
         pulled: Pulled,
         note: Option<Box<MessageNote>>,
     ) -> Option<SubscriberMessage> {
-        let Pulled { number, class, waiter, expires, source, .. } = pulled;
+        let Pulled { number, class, waiter, expires, source, flight } = pulled;
+        let give_up = |reason| {
+            self.hub.counts().dropped(Drops::from([((class, reason), 1)]));
+            journal.write_soon(&match flight {
+                Some((id, _)) => {
+                    Note::Flights(self.id(), vec![Flight { number, id, is_received: true }])
+                }
+                None => Note::Done(self.id(), vec![number]),
+            });
+        };
         let Waiter { qos, retain, ids, .. } = waiter;
         let message = match (source, note) {
             (Ok(message), _) => message,
@@ -139,14 +146,12 @@ impl Subscriber {
                     number,
                     "a message cannot be read back from the journal of sessions"
                 );
-                self.hub.counts().dropped(Drops::from([((class, OutboxDropReason::Full), 1)]));
-                journal.write_soon(&Note::Done(self.id(), vec![number]));
+                give_up(OutboxDropReason::Full);
                 return None;
             }
         };
         if !self.seat.may_get(&message) {
-            self.hub.counts().dropped(Drops::from([((class, OutboxDropReason::Away), 1)]));
-            journal.write_soon(&Note::Done(self.id(), vec![number]));
+            give_up(OutboxDropReason::Away);
             return None;
         }
         let charge = MessageReservation::default();

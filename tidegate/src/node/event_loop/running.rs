@@ -1,12 +1,12 @@
 //! What others hold of a node that runs: it, its status, and the door of the fleet's agent.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidegate_log::SessionState;
 use tidegate_log::mirror::SegmentLengths;
-use tidegate_node::io::{Control, Input, OutputId, UplinkId};
-use tidegate_node::options::UplinkOptions;
+use tidegate_node::io::{Control, Destination, Input, OutputId, UplinkId};
+use tidegate_node::options::{OutputOptions, UplinkOptions};
 use tidegate_node::rules::Rules;
 use tidegate_node::status::NodeStatus;
 use tidegate_types::demand::Measured;
@@ -84,7 +84,18 @@ impl Running {
         let _ = self.arrivals.send(Arrival::EndOutput(id)).await;
     }
 
-    /// The port of an output that has ended and begins anew; nothing where the node is stopping.
+    /// An output has ended: what was under way by it waits again.
+    pub async fn output_is_down(&self, id: OutputId) {
+        let input = Input::DestinationState { destination: Destination::Output(id), up: false };
+        let _ = self.arrivals.send(Arrival::Input(input)).await;
+    }
+
+    /// Other outputs, the known ones at their places, and the uplinks that they are on.
+    pub async fn set_outputs(&self, outputs: Vec<OutputOptions>, uplinks: Vec<UplinkOptions>) {
+        let _ = self.arrivals.send(Arrival::Outputs(outputs, uplinks)).await;
+    }
+
+    /// The port of an output that begins, or has ended and begins anew; nothing where the node is stopping.
     pub async fn begin_output(&self, id: OutputId, name: Arc<str>) -> Option<OutputPort> {
         let feedback = Feedback::new(self.arrivals.clone(), id, self.intake.clock());
         let feedback = feedback.with_troubles(&self.status.troubles);
@@ -114,7 +125,7 @@ pub struct StatusHandle {
     pub(super) commits: Option<CommitCounts>,
     pub(super) hub: Hub,
     pub(super) scripts: ScriptBoard,
-    pub(super) confirms: Arc<[&'static str]>,
+    pub(super) confirms: Arc<Mutex<Arc<[&'static str]>>>,
     pub(super) troubles: Troubles,
 }
 
@@ -137,13 +148,13 @@ impl StatusHandle {
     }
 
     /// Says of each output when it confirms a record.
-    pub fn say_what_confirms(&mut self, outputs: Arc<[&'static str]>) {
-        self.confirms = outputs;
+    pub fn say_what_confirms(&self, outputs: Arc<[&'static str]>) {
+        *self.confirms.lock().unwrap_or_else(PoisonError::into_inner) = outputs;
     }
 
     /// When each output confirms a record, in words.
     pub fn confirms(&self) -> Arc<[&'static str]> {
-        self.confirms.clone()
+        self.confirms.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Why outputs cannot send.

@@ -94,6 +94,7 @@ pub(super) fn open_on(disk: Arc<dyn Disk>, options: &JournalOptions) -> std::io:
     for number in segments.keys() {
         disk.open(&segment_path(&directory, SegmentId(*number)), How::Write)?.sync()?;
     }
+    disk.sync_folder(&directory)?;
     let mut ledger = SessionLedger::new(options.bounds);
     let mut sequence = 0;
     // Back to the last one whose beginning is whole.

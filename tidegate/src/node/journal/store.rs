@@ -114,6 +114,8 @@ struct Batch {
     notes: Vec<Pending>,
     /// All that is known of sessions, where a new segment begins behind the notes.
     snapshot: Option<Vec<Note>>,
+    /// Some were left out: only a new segment behind the notes says what these said.
+    ends_segment: bool,
     mark: u64,
     /// Somebody waits until it is safe; else it is enough that a process that ends does not take it along.
     is_urgent: bool,
@@ -217,14 +219,17 @@ impl Store {
         }
         let notes = std::mem::take(&mut inner.pending);
         let bytes = std::mem::take(&mut inner.pending_bytes) as u64;
+        inner.repeated = 0;
         let is_urgent = std::mem::take(&mut inner.is_urgent) || inner.is_closed;
         let end = self.file.as_ref().map_or(u64::MAX, |(_, file)| file.end());
         // What holds of many sessions may be more than a segment: then one has as much behind it.
         let is_full = end.saturating_add(bytes) >= self.segment_max.max(2 * self.base);
-        let snapshot = is_full.then(|| inner.ledger.snapshot());
+        let ends_segment = std::mem::take(&mut inner.ends_segment);
+        let snapshot = (is_full || ends_segment).then(|| inner.ledger.snapshot());
         let is_much = self.unsynced_bytes as u64 + bytes > COPY as u64;
         let is_urgent = is_urgent || snapshot.is_some() || is_much;
-        Batch { notes, snapshot, mark: inner.last, is_urgent, is_last: inner.is_closed }
+        let (mark, is_last) = (inner.last, inner.is_closed);
+        Batch { notes, snapshot, ends_segment, mark, is_urgent, is_last }
     }
 
     /// Writes a batch, again and again until it is safe; false where the process ends before.
@@ -252,13 +257,12 @@ impl Store {
                 self.writer.fail();
                 if let Some((number, mut file)) = self.file.take() {
                     file.cut();
-                    // Nobody was told of what a new one has; a disk that stays full would collect one each time.
-                    if number >= first {
-                        let path = segment_path(&self.directory, SegmentId(number));
-                        let _ = self.disk.remove(&path);
-                        self.sizes.remove(&number);
-                        self.journal.lock().segments.remove(&number);
-                    }
+                    self.sizes.entry(number).or_default();
+                }
+                // Nobody was told of what new ones have; a disk that stays full would collect one each time.
+                for (number, _) in self.sizes.split_off(&first) {
+                    let _ = self.disk.remove(&segment_path(&self.directory, SegmentId(number)));
+                    self.journal.lock().segments.remove(&number);
                 }
                 // What was written and not synced may be gone with it.
                 let later = std::mem::replace(&mut batch.notes, std::mem::take(&mut self.unsynced));
@@ -298,6 +302,9 @@ impl Store {
         }
         if !had_file {
             self.write_notes(&batch.notes, placed)?;
+            if let Some(snapshot) = batch.snapshot.as_ref().filter(|_| batch.ends_segment) {
+                self.begin(snapshot)?;
+            }
         }
         match &self.file {
             Some((_, file)) if batch.is_urgent => file.sync(),
@@ -376,7 +383,9 @@ impl Store {
         let mut inner = self.journal.lock();
         let later = std::mem::replace(&mut inner.pending, batch.notes);
         inner.pending.extend(later);
-        inner.pending_bytes = inner.pending.iter().map(|note| note.bytes.len()).sum();
+        (inner.pending_bytes, inner.repeated) = (0, 0);
+        inner.count(0);
+        inner.ends_segment |= batch.ends_segment;
         inner.is_urgent = true;
         true
     }

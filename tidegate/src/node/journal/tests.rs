@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tidegate_broker::journal::{MessageNote, Note, SessionNote, Waiter};
+use tidegate_broker::journal::{Flight, MessageNote, Note, SessionNote, Waiter};
 use tidegate_broker::{LedgerBounds, Message, SubscribeOptions, Subscription};
 use tidegate_types::class::ClassId;
 use tidegate_types::ids::SessionId;
@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::start::{JournalOptions, Opened, TRIES, open_on, patiently};
 use super::store::Store;
-use super::{Journal, PENDING_MAX};
+use super::{Journal, PENDING_MAX, Pending, REPEATED_MAX};
 use crate::node::broker::Hub;
 use crate::node::contract::{Arrival, Clock, Intake};
 use crate::node::door::{Door, From, Plain};
@@ -129,16 +129,42 @@ fn messages_that_many_wait_for_are_not_written_again_without_end() {
 fn a_message_in_a_damaged_segment_is_given_up_and_the_segment_put_aside() {
     // Where it is still young it is written again from memory.
     for (young, left) in [(0, 7), (1 << 20, 8)] {
-        one_is_damaged(young, left);
+        let (_, journal, numbers) = one_is_damaged(young, None);
+        let waits = journal.read(|ledger| {
+            let kept = ledger.session(SessionId(1)).unwrap();
+            numbers.iter().filter(|one| kept.waits_for(**one)).count()
+        });
+        assert_eq!(waits, left, "of {numbers:?}");
     }
 }
 
-fn one_is_damaged(young: u64, left: usize) {
+#[test]
+fn a_delivery_under_way_whose_message_is_given_up_keeps_its_identifier_until_it_is_released() {
+    let (disk, journal, numbers) = one_is_damaged(0, Some(7));
+    let flights = |journal: &Journal| {
+        let pulled = journal.change(|ledger| ledger.pull_flights(SessionId(1)));
+        pulled.into_iter().map(|one| (one.number, one.flight)).collect::<Vec<_>>()
+    };
+    let released = [(numbers[3], Some((7, true)))];
+    assert_eq!(flights(&journal), released);
+    let (journal, mut store) = begin(&disk, 0);
+    assert_eq!(flights(&journal), released, "the next process knows it too");
+    done(&journal, std::iter::once(numbers[3]));
+    settle(&mut store);
+    assert_eq!(flights(&begin(&disk, 0).0), []);
+}
+
+/// One of eight messages that wait is damaged, perhaps one that is under way by this identifier.
+fn one_is_damaged(young: u64, id: Option<u16>) -> (Memory, Arc<Journal>, Vec<u64>) {
     let disk = Memory::default();
     let (journal, mut store) = begin(&disk, young);
     session(&journal, 1);
     settle(&mut store);
     let numbers: Vec<u64> = (0..8).map(|_| publish(&journal, 500, 1)).collect();
+    if let Some(id) = id {
+        let flight = Flight { number: numbers[3], id, is_received: false };
+        journal.write(&Note::Flights(SessionId(1), vec![flight]));
+    }
     settle(&mut store);
     let payload = vec![numbers[3] as u8; 500];
     let files = disk.files(Path::new("/log/sessions"));
@@ -157,13 +183,9 @@ fn one_is_damaged(young: u64, left: usize) {
         done(&journal, std::iter::once(number));
         settle(&mut store);
     }
-    journal.read(|ledger| {
-        let kept = ledger.session(SessionId(1)).unwrap();
-        let waits: Vec<u64> = numbers.iter().copied().filter(|one| kept.waits_for(*one)).collect();
-        assert_eq!(waits.len(), left, "{waits:?} of {numbers:?}");
-        assert_eq!(ledger.held_of(segment), (0, 0));
-    });
+    assert_eq!(journal.read(|ledger| ledger.held_of(segment)), (0, 0));
     assert_eq!(segments(&disk, "damaged"), 1);
+    (disk, journal, numbers)
 }
 
 #[test]
@@ -205,6 +227,39 @@ fn an_error_of_the_disk_that_passes_gives_no_message_up_and_one_that_stays_ends(
     assert!(read(TRIES - 1) > 0, "it passed at the last try");
     assert!(read(TRIES) > 0, "all pieces could be read");
     assert_eq!(read(u32::MAX), 0, "nothing could be read, and that has an end");
+}
+
+#[test]
+fn what_clients_do_while_the_disk_fails_waits_within_a_bound() {
+    let disk = Memory::default();
+    let (journal, mut store) = begin(&disk, 0);
+    session(&journal, 1);
+    let number = publish(&journal, 500, 1);
+    settle(&mut store);
+    disk.fail_syncs(u32::MAX);
+    let subscribe = |text: &str| {
+        let options = SubscribeOptions::default();
+        journal.write(&Note::Subscribed(SessionId(1), text.into(), options))
+    };
+    let mut mark = subscribe("first");
+    store.step();
+    assert!(journal.is_failing() && !journal.is_safe(mark));
+    for _ in 0..100_000 {
+        journal.write(&Note::Unsubscribed(SessionId(1), "a/b".into()));
+        mark = subscribe("a/b");
+    }
+    done(&journal, std::iter::once(number));
+    let memory: usize = journal.lock().pending.iter().map(Pending::cost).sum();
+    assert!(memory < 2 * REPEATED_MAX, "{memory} bytes");
+    disk.fail_syncs(0);
+    settle(&mut store);
+    assert!(journal.is_safe(mark));
+    let (journal, _) = begin(&disk, 0);
+    journal.read(|ledger| {
+        let kept = ledger.session(SessionId(1)).unwrap();
+        let texts: Vec<&str> = kept.subscriptions.keys().map(|text| &**text).collect();
+        assert_eq!((texts, kept.waiting()), (vec!["a/b", "first"], 0));
+    });
 }
 
 #[test]

@@ -73,6 +73,7 @@ fn begin(disk: &Memory, options: &JournalOptions) -> Option<(Arc<Journal>, Store
     let mut store = opened.load_now();
     // Several times a segment.
     store.copy = 1_000;
+    journal.lock().repeated_max = 600;
     Some((journal, store))
 }
 

@@ -18,6 +18,8 @@ use crate::node::contract::Arrival;
 pub(super) enum Command {
     Append(Vec<Append>),
     Release(Vec<SegmentId>),
+    /// The node's outputs, as segments name them that begin from now on.
+    Outputs(Vec<Arc<str>>),
     /// The present segment gets its footer.
     Finish,
 }
@@ -51,6 +53,7 @@ impl Encoding {
                 commits(&appends, most).for_each(|commit| self.encode(commit));
             }
             Command::Release(segments) => self.pending.tell(Job::Release(segments)),
+            Command::Outputs(outputs) => self.writer.name_outputs(outputs),
             Command::Finish => {
                 self.writer.finish();
                 self.pending.tell(Job::Finish(self.writer.take()));

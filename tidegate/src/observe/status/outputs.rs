@@ -1,7 +1,6 @@
 //! Outputs in the status.
 
 use serde::{Deserialize, Serialize};
-use tidegate_node::io::OutputId;
 use tidegate_node::status::OutputStatus;
 
 use super::Snapshot;
@@ -45,14 +44,13 @@ impl OutputView {
 
 pub(super) fn output_views(snapshot: &Snapshot) -> Vec<OutputView> {
     let words = snapshot.confirms.iter().copied().chain(std::iter::repeat(""));
-    let outputs = snapshot.now.outputs.iter().zip(words).enumerate();
-    outputs.map(|(place, (output, words))| view(snapshot, place, output, words)).collect()
+    let outputs = snapshot.now.outputs.iter().zip(words);
+    outputs.map(|(output, words)| view(snapshot, output, words)).collect()
 }
 
-fn view(snapshot: &Snapshot, place: usize, output: &OutputStatus, confirms: &str) -> OutputView {
-    let id = u16::try_from(place).ok().map(OutputId);
-    let told = id.and_then(|id| snapshot.troubles.get(&id));
-    let hosts = id.and_then(|id| snapshot.hosts.get(&id)).into_iter().flatten();
+fn view(snapshot: &Snapshot, output: &OutputStatus, confirms: &str) -> OutputView {
+    let told = snapshot.troubles.get(&output.id);
+    let hosts = snapshot.hosts.get(&output.id).into_iter().flatten();
     let trouble = match (output.lanes_up < output.lanes, output.is_refusing, told) {
         (true, _, Some(words)) => words.to_string(),
         (true, _, None) => paths(snapshot, &output.name).unwrap_or("not connected yet".into()),

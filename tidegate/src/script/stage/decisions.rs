@@ -5,6 +5,7 @@ use std::time::Duration;
 use mlua::Function;
 use tidegate_node::adapt::Verdicts;
 use tidegate_node::io::{Content, OutputId, QueueId};
+use tidegate_node::options::OutputOptions;
 use tidegate_schedule::queue::Queues;
 use tidegate_types::record::DeliveryId;
 use tidegate_types::units::Time;
@@ -60,8 +61,10 @@ impl Stage {
         to: &str,
     ) -> Told<()> {
         let outputs = &self.node()?.options().outputs;
-        let Some(place) = outputs.iter().position(|output| &*output.name == to) else {
-            let names: Vec<&str> = outputs.iter().map(|output| &*output.name).collect();
+        let is_it = |output: &OutputOptions| &*output.name == to && !output.is_gone;
+        let Some(place) = outputs.iter().position(is_it) else {
+            let those = outputs.iter().filter(|output| !output.is_gone);
+            let names: Vec<&str> = those.map(|output| &*output.name).collect();
             return wrong(format!("no output {to:?}: there are {}", names.join(", ")));
         };
         if self.waits(queue, id)? {

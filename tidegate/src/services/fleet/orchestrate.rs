@@ -35,7 +35,7 @@ pub use self::options::{Lead, OrchestrateOptions};
 use self::service::FleetService;
 use super::etcd::Etcd;
 use crate::support::acceptor::Acceptor;
-use crate::support::tls::grpc::{QUIET, SILENT};
+use crate::support::tls::grpc::{QUIET, SILENT, handshakes};
 
 /// Calls of one connection at a time: a node's stream, and its questions.
 const STREAMS_MAX: u32 = 16;
@@ -101,14 +101,14 @@ pub async fn start(options: OrchestrateOptions) -> anyhow::Result<Orchestrating>
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(WINDOW)
             .http2_keepalive_interval(Some(QUIET.1))
-            .http2_keepalive_timeout(Some(SILENT))
-            .tls_config(options.tls.server()?)
-            .context("TLS of the orchestrator")?;
+            .http2_keepalive_timeout(Some(SILENT));
+        let tls = options.tls.server().context("TLS of the orchestrator")?;
         let mut stopped = stopped.clone();
         let acceptor = Acceptor::new("[orchestrator]", account.clone(), CONNECTION, true);
         tasks.push(tokio::spawn(async move {
             let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
             let incoming = incoming.filter_map(move |came| acceptor.accept(came));
+            let incoming = handshakes(tls, incoming);
             let end = async move {
                 let _ = stopped.wait_for(|stop| *stop).await;
             };

@@ -186,7 +186,8 @@ fn outputs(proxy: &ProxyConfig) -> (Vec<UplinkOptions>, Vec<OutputOptions>) {
         });
         let overhead = Size::ZERO;
         let (name, one_lane) = (name.into(), false);
-        outputs.push(OutputOptions { name, uplink, overhead, unconfirmed_max, one_lane });
+        let is_gone = false;
+        outputs.push(OutputOptions { name, uplink, overhead, unconfirmed_max, one_lane, is_gone });
     };
     for upstream in &proxy.upstream {
         let controller = match (&upstream.rate, upstream.cap()) {

@@ -1,12 +1,24 @@
-//! The gRPC channel under mutual TLS: its files, and a connection to an orchestrator.
+//! The gRPC channel under mutual TLS: its files, a listener's handshakes, and a connection to an orchestrator.
+//!
+//! The files are followed: each handshake uses what they say by then, at both ends.
 
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use tonic::transport::{
-    Certificate, Channel, ClientTlsConfig, Endpoint, Identity, ServerTlsConfig,
-};
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+
+use super::{ServerFiles, serving};
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -38,13 +50,21 @@ impl FleetTls {
         Ok(Identity::from_pem(read(&self.certificate)?, read(&self.key)?))
     }
 
-    /// What an orchestrator shows and asks for.
+    /// The same files, as those of any listener.
+    pub(crate) fn files(self) -> ServerFiles {
+        let FleetTls { ca, certificate, key } = self;
+        ServerFiles { certificate, key, client_ca: Some(ca), crl: None }
+    }
+
+    /// What a listener shows and asks for.
     ///
     /// # Errors
-    /// A file cannot be read.
-    pub(crate) fn server(&self) -> anyhow::Result<ServerTlsConfig> {
-        let ca = Certificate::from_pem(read(&self.ca)?);
-        Ok(ServerTlsConfig::new().identity(self.identity()?).client_ca_root(ca).timeout(HANDSHAKE))
+    /// A file cannot be used.
+    pub(crate) fn server(&self) -> anyhow::Result<TlsAcceptor> {
+        let (config, _) = serving(&self.clone().files())?;
+        let mut config = ServerConfig::clone(&config);
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Ok(Arc::new(config).into())
     }
 
     /// What who connects shows and asks for.
@@ -84,6 +104,41 @@ impl FleetTls {
             |error| anyhow::anyhow!("no orchestrator answers at {to}: {}", innermost(&error));
         endpoint.connect().await.map_err(nobody)
     }
+}
+
+/// The connections of a listener, each when its handshake is over. One whose handshake fails or takes too long is closed.
+pub(crate) fn handshakes<C>(
+    acceptor: TlsAcceptor,
+    incoming: impl Stream<Item = io::Result<C>> + Send + 'static,
+) -> impl Stream<Item = io::Result<TlsStream<C>>>
+where
+    C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (ready, all) = mpsc::channel(1);
+    tokio::spawn(async move {
+        let mut incoming = std::pin::pin!(incoming);
+        loop {
+            let came = tokio::select! {
+                came = incoming.next() => came,
+                () = ready.closed() => return,
+            };
+            match came {
+                None => return,
+                // The service knows which errors of a listener pass.
+                Some(Err(error)) => _ = ready.send(Err(error)).await,
+                Some(Ok(stream)) => {
+                    let (handshake, ready) = (acceptor.accept(stream), ready.clone());
+                    tokio::spawn(async move {
+                        if let Ok(Ok(stream)) = timeout(HANDSHAKE, handshake).await {
+                            // Where that fails, the service has ended.
+                            let _ = ready.send(Ok(stream)).await;
+                        }
+                    });
+                }
+            }
+        }
+    });
+    ReceiverStream::new(all)
 }
 
 /// What is at the bottom of an error: each layer above repeats that a transport failed.

@@ -3,9 +3,14 @@
 #[path = "../../../tests/it/support/certificates.rs"]
 mod certificates;
 
+use std::pin::pin;
+
 use bytes::BytesMut;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsConnector;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::TcpListenerStream;
 
 use self::certificates::{Authority, Issued};
 use super::*;
@@ -126,4 +131,41 @@ async fn a_stream_without_tls_is_the_socket() {
     let mut bytes = [0; 5];
     far.read_exact(&mut bytes).await.unwrap();
     assert_eq!((&bytes, near.handed()), (b"plain", 5));
+}
+
+#[tokio::test]
+async fn a_listener_of_grpc_shows_and_believes_what_its_files_say_by_then() {
+    let (authority, other) = (Authority::new("grpc"), Authority::new("grpc-other"));
+    let (own, theirs) = (authority.issue("far"), other.issue("far"));
+    let ca = authority.file("believed.pem");
+    std::fs::copy(authority.ca(), &ca).unwrap();
+    let files = grpc::FleetTls { ca: ca.clone(), certificate: own.certificate, key: own.key };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let incoming = TcpListenerStream::new(listener);
+    let mut all = pin!(grpc::handshakes(files.server().unwrap(), incoming));
+    // Who is issued by, and believes, this authority.
+    let dial = async |by: &Authority| {
+        let Issued { certificate, key } = by.issue("node");
+        let files = ClientFiles { ca: by.ca(), own: Some((certificate, key)) };
+        let tcp = TcpStream::connect(address).await.unwrap();
+        let name = server_name("127.0.0.1").unwrap();
+        TlsConnector::from(client(&files).unwrap()).connect(name, tcp).await
+    };
+    let first = dial(&authority).await.unwrap();
+    let mut served = all.next().await.unwrap().unwrap();
+    assert!(dial(&other).await.is_err());
+    std::fs::copy(other.ca(), &ca).unwrap();
+    std::fs::copy(&theirs.certificate, &files.certificate).unwrap();
+    std::fs::copy(&theirs.key, &files.key).unwrap();
+    assert!(dial(&authority).await.is_err());
+    let _second = dial(&other).await.unwrap();
+    let next = all.next().await.unwrap().unwrap();
+    assert!(next.get_ref().1.peer_certificates().is_some());
+    // Who was there before is still served.
+    let (mut first, mut bytes) = (first, [0; 2]);
+    served.write_all(b"hi").await.unwrap();
+    served.flush().await.unwrap();
+    first.read_exact(&mut bytes).await.unwrap();
+    assert_eq!(&bytes, b"hi");
 }

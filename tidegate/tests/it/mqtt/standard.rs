@@ -200,3 +200,27 @@ async fn mqtt5_3_8_4_a_subscribe_is_before_the_publish_that_came_after_it() {
         assert_eq!(subscriber.next().await, None);
     }
 }
+
+/// MQTT 5, 4.12: a CONNECT with an authentication method that the server does not have is answered 0x8C; and 4.12.0-6:
+/// who named no method must send no AUTH.
+#[tokio::test]
+async fn mqtt5_4_12_enhanced_authentication_is_refused() {
+    let node = Node::with(|_| {}).await;
+    let mut client = Client::open(node.address()).await;
+    let method = b"\x15\0\x0dSCRAM-SHA-256\x16\0\x0an,,n=a,r=b";
+    let mut body = b"\0\x04MQTT\x05\x02\0\x3c".to_vec();
+    body.push(method.len() as u8);
+    body.extend(method);
+    body.extend(b"\0\x01a");
+    client.send(&[&[0x10, body.len() as u8][..], &body].concat()).await;
+    let refused = client.packet().await;
+    assert_eq!((refused[0], &refused[2..4]), (0x20, &[0, 0x8C][..]));
+    assert_eq!(client.next().await, None);
+    let mut client = Client::open(node.address()).await;
+    client.send(b"\x10\x0e\0\x04MQTT\x05\x02\0\x3c\0\0\x01a").await;
+    assert_eq!(client.packet().await[3], 0);
+    client.send(&[0xF0, 0]).await;
+    let told = client.packet().await;
+    assert_eq!((told[0], told[2]), (0xE0, 0x82));
+    assert_eq!(client.next().await, None);
+}

@@ -170,6 +170,12 @@ impl Store {
         self.must_begin || current >= self.options.segment.max(least)
     }
 
+    /// The next entry begins a segment; false where it does anyway.
+    pub(crate) fn end_segment(&mut self) -> bool {
+        self.flush_fates();
+        self.is_there && !std::mem::replace(&mut self.must_begin, true)
+    }
+
     fn is_nearly_full(&self) -> bool {
         self.segments.bytes().0 > self.options.bound.0 / 8 * 6
     }

@@ -98,6 +98,13 @@ impl Durability {
         self.store.push(Entry::Stream(name), Unappended::Other);
     }
 
+    /// What segments begin with has changed: a new one begins.
+    pub(crate) fn renew_segment(&mut self, base: &Base) {
+        if self.store.end_segment() {
+            self.begin_if_due(base);
+        }
+    }
+
     /// Begins a segment with a checkpoint if one is due.
     pub(super) fn begin_if_due(&mut self, base: &Base) {
         if self.store.is_segment_due() {

@@ -178,6 +178,7 @@ impl Egress {
         let status = |(index, (options, state)): (usize, (&OutputOptions, &OutputState))| {
             let output = OutputId(index as u16);
             OutputStatus {
+                id: output,
                 name: options.name.clone(),
                 lanes_up: state.lanes.iter().filter(|lane| lane.is_up).count(),
                 lanes: state.lanes.len(),
@@ -187,6 +188,7 @@ impl Egress {
                 redirected: state.redirected.1,
             }
         };
-        base.options.outputs.iter().zip(&self.outputs).enumerate().map(status).collect()
+        let all = base.options.outputs.iter().zip(&self.outputs).enumerate();
+        all.filter(|(_, (options, _))| !options.is_gone).map(status).collect()
     }
 }

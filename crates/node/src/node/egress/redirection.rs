@@ -14,7 +14,7 @@ use tidegate_schedule::queue::{DeliveryKey, Timing};
 use tidegate_types::amount::Amount;
 use tidegate_types::class::ClassId;
 use tidegate_types::demand::{Measured, gross_demand};
-use tidegate_types::units::{Rate, Size};
+use tidegate_types::units::{Rate, Size, Time};
 
 use super::grants::{GrantPacer, Permit};
 use super::measures::backlog_on;
@@ -50,7 +50,7 @@ impl Egress {
         let Some(seat) = base.options.fleet else {
             return base.outbox.report(Event::Unsupported("a grant of a node without a fleet"));
         };
-        if !self.has_output(peer) || peer == seat.output || class >= seat.relayed {
+        if !base.options.has_output(peer) || peer == seat.output || class >= seat.relayed {
             return base.outbox.report(Event::Unsupported("a grant for what does not exist"));
         }
         let grants = &mut self.grants.all;
@@ -71,11 +71,12 @@ impl Egress {
         }
         let uplink = self.outputs[usize::from(seat.output.0)].uplink;
         let carries = self.believed(base.now, seat.output);
-        let places: Vec<(ClassId, OutputId)> =
-            self.grants.all.keys().map(|&(Reverse(class), peer)| (class, peer)).collect();
-        for (of, peer) in places {
-            let grant = &self.grants.all[&(Reverse(of), peer)];
-            let Some(at) = grant.next(base.now) else { continue };
+        let usable = self.grants.all.iter();
+        let usable = usable.filter_map(|((of, peer), one)| Some((*of, one.next(base.now)?, *peer)));
+        // Of a class the grant that was used least: who lends and is sent nothing does not help, as far as a leader can see.
+        let mut usable: Vec<(Reverse<ClassId>, Time, OutputId)> = usable.collect();
+        usable.sort_unstable();
+        for (Reverse(of), at, peer) in usable {
             // What is more urgent goes first, where the uplink is short of it too. Nothing is reserved for the least urgent
             // class: what is more urgent would wait there behind all that is the neighbour's own.
             let first = if of.0 + 1 == seat.relayed.0 { of.0 } else { 0 };

@@ -26,6 +26,12 @@ impl Holdings {
         all
     }
 
+    /// There are other outputs now, the known ones at their places.
+    pub(crate) fn extend_outputs(&mut self, options: Arc<NodeOptions>) {
+        self.queues.extend(options.outputs.len());
+        self.lay_out(options);
+    }
+
     /// There are other rules now: gives each stream the queues that its rule wants, if it has others.
     pub(crate) fn lay_out(&mut self, options: Arc<NodeOptions>) {
         self.options = options;

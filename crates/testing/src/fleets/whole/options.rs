@@ -39,6 +39,7 @@ pub(super) fn options(place: usize, nodes: usize, told: f64, boot: u64) -> NodeO
         overhead: Size::ZERO,
         unconfirmed_max: 10_000,
         one_lane: false,
+        is_gone: false,
     };
     let peers = (0..nodes).filter(|&peer| peer != place).map(|peer| format!("gate-{peer}"));
     let names = std::iter::once("cloud".to_owned()).chain(peers);

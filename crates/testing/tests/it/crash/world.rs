@@ -102,6 +102,7 @@ impl Make {
             overhead: Size(7),
             unconfirmed_max: self.unconfirmed_max,
             one_lane: false,
+            is_gone: false,
         };
         let uplink = UplinkOptions {
             name: "wan".into(),

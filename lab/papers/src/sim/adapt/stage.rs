@@ -274,6 +274,7 @@ fn options(
         overhead: Size::ZERO,
         unconfirmed_max: *unconfirmed_max,
         one_lane: false,
+        is_gone: false,
     };
     let line = UplinkOptions {
         name: "line".into(),

@@ -128,6 +128,7 @@ impl Seat {
             overhead: Size::ZERO,
             unconfirmed_max: 100_000,
             one_lane: false,
+            is_gone: false,
         };
         let lines = (0..peers).map(|_| uplink("lan", RateControllerName::Unlimited, None));
         let to_peers = (1..=peers as u16).map(|place| output("peer", place));

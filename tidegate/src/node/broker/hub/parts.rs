@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use tidegate_broker::{Message, Subscription};
+use tidegate_broker::{Message, Recipient, Subscription};
 use tidegate_node::io::SessionId;
 
 use super::Hub;
@@ -73,6 +73,22 @@ impl Hub {
     /// All seats are to look for something to read.
     pub(crate) fn ring_all(&self) {
         self.for_each_seat(|seat, _| seat.ring());
+    }
+
+    /// The seats of recipients, without those that are gone meanwhile.
+    pub(in crate::node::broker) fn seats_of(
+        &self,
+        targets: Vec<Recipient>,
+    ) -> Vec<(Arc<Seat>, Recipient)> {
+        let mut found = Vec::with_capacity(targets.len());
+        let mut left = targets.into_iter().peekable();
+        while left.peek().is_some() {
+            let table = self.table();
+            let seat =
+                |target: Recipient| Some((table.seats.get(&target.session)?.clone(), target));
+            found.extend(left.by_ref().take(PART).filter_map(seat));
+        }
+        found
     }
 
     /// Shows each seat, and how many subscriptions it has, to somebody who may take time.

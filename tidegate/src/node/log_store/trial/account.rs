@@ -82,6 +82,7 @@ pub(super) fn node_options(segment: u64, incarnation: u64, boot: u64) -> NodeOpt
         overhead: Size(0),
         unconfirmed_max: 50,
         one_lane: false,
+        is_gone: false,
     };
     let uplink = UplinkOptions {
         name: "disk".into(),
