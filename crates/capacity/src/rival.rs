@@ -1,5 +1,8 @@
 //! Holds our part of a link beside somebody who fills its queue until packets are lost.
 //! Source: own; that a queue which never empties is somebody else's is the test of Copa (NSDI 2018, section 2.2).
+//! Inputs: acknowledgements, the queue, what came. Outputs: bytes/s to hold.
+//! Deviations: none.
+//! Limits: constant memory, O(1) an acknowledgement.
 //!
 //! A queue that stands although our window follows the rate, on a link that lost packets of a long queue lately, is a rival's. Then
 //! the window is a part of what the link carried times the whole round trip: a constant rate. Alone such a window empties the
