@@ -27,7 +27,7 @@ const NEWEST: f64 = 1.15;
 /// Where the lower rates are above the newest by the first factor the channel has fallen: it is believed by the second
 /// one, for what the newest frame took had still its beginning at the rate of before, and one that is late again costs more
 /// than one a rung lower.
-const FELL: (f64, f64) = (1.3, 0.9);
+const FELL: (f64, f64) = (1.3, 0.6);
 /// Factor on the rate for each frame that finds nothing acknowledged for `PERIOD`.
 const SILENT: f64 = 0.7;
 /// Bounds of the part of the time that is used.
@@ -203,7 +203,7 @@ mod tests {
         let mut fell = vec![(20_000, 20); 8];
         fell.push((20_000, 80));
         let after_fall = budget(delivered(&fell), 0);
-        assert!((after_fall - 0.9 * 12_500.0).abs() < 200.0, "{after_fall}");
+        assert!((after_fall - 0.6 * 12_500.0).abs() < 200.0, "{after_fall}");
         let mut rose = vec![(20_000, 80); 8];
         rose.push((20_000, 20));
         let after_rise = budget(delivered(&rose), 0);
