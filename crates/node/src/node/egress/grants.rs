@@ -150,6 +150,14 @@ impl Grants {
         own.for_each(|(_, grant)| grant.given_back(now));
     }
 
+    /// Those by which an alarm may go: nothing is reserved for the least urgent class.
+    pub(super) fn reserved(
+        &self,
+        relayed: ClassId,
+    ) -> impl Iterator<Item = (&Permit, &GrantPacer)> {
+        self.all.iter().filter(move |((Reverse(of), _), _)| of.0 + 1 < relayed.0)
+    }
+
     /// Something can go at this time.
     pub(super) fn wake_at(&mut self, at: Time) {
         self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
