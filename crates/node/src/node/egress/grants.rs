@@ -85,11 +85,14 @@ impl GrantPacer {
         self.next(now).map(|at| at - OVERDRAFT)
     }
 
-    /// A record goes.
+    /// A record goes. What goes beyond an overdraft is not paid for: only what is under way bounds it, and when it ends,
+    /// others must not wait for it to be paid.
     pub(super) fn send(&mut self, now: Time, size: Size) {
         self.under_way += size;
-        let cost = self.amount.rate().time_for(size);
-        self.paid_at = self.paid_at.max(now - BURST) + cost;
+        if self.paid_at - OVERDRAFT <= now {
+            let cost = self.amount.rate().time_for(size);
+            self.paid_at = self.paid_at.max(now - BURST) + cost;
+        }
     }
 
     /// A record that went `took` ago has its answer.
@@ -147,6 +150,14 @@ impl Grants {
         own.for_each(|(_, grant)| grant.given_back(now));
     }
 
+    /// Those by which an alarm may go: nothing is reserved for the least urgent class.
+    pub(super) fn reserved(
+        &self,
+        relayed: ClassId,
+    ) -> impl Iterator<Item = (&Permit, &GrantPacer)> {
+        self.all.iter().filter(move |((Reverse(of), _), _)| of.0 + 1 < relayed.0)
+    }
+
     /// Something can go at this time.
     pub(super) fn wake_at(&mut self, at: Time) {
         self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
@@ -201,6 +212,18 @@ mod tests {
         assert_eq!(urgent, paid - Duration::from_millis(125));
         way.send(urgent, Size(400));
         assert_eq!(way.next(NOW), Some(paid + Duration::from_millis(40)));
+    }
+
+    #[test]
+    fn alarms_in_a_row_owe_no_more_than_an_overdraft_and_one_record() {
+        let mut way = granted(10_000);
+        for turn in 0..100 {
+            let now = NOW + Duration::from_millis(turn * 10);
+            way.send(now, Size(400));
+            way.answered(now, Size(400), Duration::ZERO);
+            let owed = way.next(now).unwrap().since(now);
+            assert!(owed <= Duration::from_millis(125 + 40), "{owed:?} at four times the pace");
+        }
     }
 
     #[test]

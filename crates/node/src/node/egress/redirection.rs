@@ -18,7 +18,6 @@ use tidegate_types::units::{Rate, Size, Time};
 
 use super::grants::{GrantPacer, Permit};
 use super::measures::backlog_on;
-use super::state::Silence;
 use super::{Egress, Handing};
 use crate::io::{Event, Output, OutputId};
 use crate::node::base::Base;
@@ -27,6 +26,8 @@ use crate::options::{FleetSeat, UplinkOptions};
 /// What the uplink carries within this stays here: it would be there sooner by itself, and an uplink must
 /// never wait for a record that went elsewhere.
 const SOON: Duration = Duration::from_millis(100);
+/// How often an alarm that waits is looked at, at most: a neighbour that keeps another one waiting takes longer all the time.
+const LOOK: Duration = Duration::from_millis(2);
 
 impl Egress {
     /// Somebody is reached by an output from now on.
@@ -62,7 +63,6 @@ impl Egress {
 
     /// Sends one record by a neighbour, if one may and should go.
     pub(crate) fn redirect(&mut self, base: &mut Base) -> Option<Output> {
-        self.grants.wake = None;
         let seat = base.options.fleet.filter(|_| !self.grants.all.is_empty())?;
         match self.dead_from(seat.output) {
             Some(at) if at <= base.now => return self.evacuate(base, seat),
@@ -104,48 +104,78 @@ impl Egress {
     /// been below for as long goes again. Alarms are few: of those that alone are more than the uplink carries,
     /// [`Egress::redirect`] sends what is too much.
     pub(crate) fn hurry(&mut self, base: &mut Base) -> Option<Output> {
+        self.grants.wake = None;
         let seat = base.options.fleet?;
         let class = ClassId(0);
-        if class.0 + 1 == seat.relayed.0 {
+        if class.0 + 1 == seat.relayed.0 || self.note_flood(base, seat) {
             return None;
         }
-        let is_reserved = |((Reverse(of), _), _): &(&Permit, _)| of.0 + 1 < seat.relayed.0;
-        let permits = self.grants.all.iter().filter(is_reserved);
-        let reserved: Rate = permits.map(|(_, grant)| grant.amount(base.now).rate()).sum();
-        let is_doubted = self.is_on_probation(base.now, seat.output);
-        let own = &self.outputs[usize::from(seat.output.0)];
-        let state = &mut self.uplinks[own.uplink];
-        let comes = state.meters[0].0.rate(base.now);
-        state.is_flooded = !reserved.is_zero() && !is_doubted && comes > state.uplink.capacity();
-        if state.is_flooded {
-            return None;
-        }
-        let (least, newest) = state.uplink.min_rtt().zip(state.uplink.rtt())?;
-        let oldest = own.lanes.iter().filter_map(|lane| lane.silence.waits(base.now)).max()?;
-        let takes = newest.max(oldest);
-        let long = least + base.options.classes.spec(class).latency / 2;
-        if takes < long {
-            return None;
-        }
-        let [live, late] = base.holdings.heads(class, seat.output, base.now);
-        let is_silent = |silence: &Silence| silence.waits(base.now).is_some_and(|age| age >= long);
-        let handed = self.silent_delivery(base, (class, seat.output), is_silent);
-        let is_old = |key: &DeliveryKey| {
-            let picked = base.holdings.delivery(*key).map(|delivery| delivery.progress.picked_at);
-            picked.is_some_and(|at| base.now.since(at) >= long) && !base.holdings.is_lent(*key)
-        };
-        let handed = handed.filter(is_old);
-        let timing = if live.is_some() { Timing::Live } else { Timing::Late };
-        let key = live.or(handed).or(late).filter(|key| !base.holdings.is_lent(*key))?;
-        let usable = self.grants.all.iter().filter(is_reserved).filter(|((_, peer), grant)| {
+        let usable = self.grants.reserved(seat.relayed).filter(|((_, peer), grant)| {
             self.takes(base, *peer, class) && grant.next(base.now).is_some()
         });
         let answers = usable.map(|(permit, _)| (self.answers_in(base, permit.1), *permit));
-        let (_, permit) = answers.filter(|(after, _)| *after < takes).min()?;
-        if live.is_none() && handed.is_some() {
+        let (after, permit) = answers.min()?;
+        let since = self.late_since(base, seat.output, after)?;
+        let heads = base.holdings.heads(class, seat.output, base.now);
+        let [live, late] = heads.map(|key| Some((key?, since)));
+        let stuck = self.stuck_since(base, seat.output).map(|(key, at)| (key, at.max(since)));
+        let found = [live, stuck, late].into_iter().flatten();
+        let due = found.clone().find(|(_, at)| *at <= base.now);
+        let Some((key, _)) = due else {
+            // Nobody tells of a connection that stays silent. Of an uplink that is dead all leaves.
+            let at = found.map(|(_, at)| at.max(base.now + LOOK)).min();
+            let dead = self.dead_from(seat.output).unwrap_or(Time::FAR);
+            at.filter(|at| *at < dead).into_iter().for_each(|at| self.grants.wake_at(at));
+            return None;
+        };
+        if base.holdings.is_lent(key) {
+            return None;
+        }
+        if live.is_none() && stuck == due {
             self.take_again(base, seat.output, (class, key));
         }
+        let timing = if live.is_some() { Timing::Live } else { Timing::Late };
         self.send_by(base, (key, Choice { class, timing }), permit)
+    }
+
+    /// Looks whether alarms alone are more than our uplink carries, while a neighbour that is there reserves for them.
+    fn note_flood(&mut self, base: &Base, seat: FleetSeat) -> bool {
+        let permits = self.grants.reserved(seat.relayed);
+        let permits = permits.filter(|((_, peer), _)| self.is_there(base, *peer, ClassId(0)));
+        let reserved: Rate = permits.map(|(_, grant)| grant.amount(base.now).rate()).sum();
+        let is_doubted = self.is_on_probation(base.now, seat.output);
+        let state = &mut self.uplinks[self.outputs[usize::from(seat.output.0)].uplink];
+        let comes = state.meters[0].0.rate(base.now);
+        state.is_flooded = !reserved.is_zero() && !is_doubted && comes > state.uplink.capacity();
+        state.is_flooded
+    }
+
+    /// What is too long for an alarm on our own uplink: half of the bound beyond a round trip.
+    fn long(&self, base: &Base, output: OutputId) -> Option<Duration> {
+        let least = self.uplinks[self.outputs[usize::from(output.0)].uplink].uplink.min_rtt()?;
+        Some(least + base.options.classes.spec(ClassId(0)).latency / 2)
+    }
+
+    /// From when on our own uplink takes too long for an alarm, and longer than a neighbour that takes so long, if it
+    /// stays silent; `None` where nothing is under way on it.
+    fn late_since(&self, base: &Base, output: OutputId, neighbour: Duration) -> Option<Time> {
+        let own = &self.outputs[usize::from(output.0)];
+        let newest = self.uplinks[own.uplink].uplink.rtt()?;
+        let oldest = own.lanes.iter().filter_map(|lane| lane.silence.waits(base.now)).max()?;
+        let long = self.long(base, output)?.max(neighbour + Duration::from_nanos(1));
+        Some(if newest >= long { base.now } else { base.now - oldest + long })
+    }
+
+    /// The oldest alarm that waits on our own connection for its answer, and from when on that is too long, if the
+    /// connection stays silent.
+    fn stuck_since(&self, base: &Base, output: OutputId) -> Option<(DeliveryKey, Time)> {
+        let class = ClassId(0);
+        let key = self.silent_delivery(base, (class, output), |_| true)?;
+        let lane = usize::from(base.options.lane_of(output, class));
+        let waits = self.outputs[usize::from(output.0)].lanes[lane].silence.waits(base.now)?;
+        let picked_at = base.holdings.delivery(key)?.progress.picked_at;
+        let since = picked_at.max(base.now - waits);
+        (!base.holdings.is_lent(key)).then_some((key, since + self.long(base, output)?))
     }
 
     /// How long a neighbour takes to answer for an alarm, as far as can be seen: as its newest answer for any class did, or
@@ -168,9 +198,14 @@ impl Egress {
     /// Whether a neighbour's connection is there and has room for a record of a class.
     pub(super) fn takes(&self, base: &Base, peer: OutputId, class: ClassId) -> bool {
         let state = &self.outputs[usize::from(peer.0)];
-        let lane = usize::from(base.options.lane_of(peer, class));
         let has_room = state.unconfirmed() < base.options.window_for(class, state.window);
-        !state.is_down && state.lanes[lane].is_up && has_room
+        has_room && self.is_there(base, peer, class)
+    }
+
+    /// Whether a neighbour's connection for a class is there.
+    fn is_there(&self, base: &Base, peer: OutputId, class: ClassId) -> bool {
+        let state = &self.outputs[usize::from(peer.0)];
+        !state.is_down && state.lanes[usize::from(base.options.lane_of(peer, class))].is_up
     }
 
     /// Hands a whole record to a neighbour's connection: that cuts it by itself.
