@@ -165,7 +165,7 @@ impl Store {
             let journal = self.journal.clone();
             let mut inner = journal.lock();
             while !inner.is_urgent && !inner.is_closed {
-                let is_lazy = !inner.pending.is_empty();
+                let is_lazy = inner.has_work();
                 let patience = if is_lazy { LAZY } else { PAUSE };
                 let waited = journal.wake.wait_timeout(inner, patience);
                 inner = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -192,7 +192,7 @@ impl Store {
     pub(super) fn step(&mut self) -> bool {
         let journal = self.journal.clone();
         let mut inner = journal.lock();
-        let has_work = !inner.pending.is_empty() || self.file.is_none();
+        let has_work = inner.has_work() || self.file.is_none();
         let batch = self.take(&mut inner);
         drop(inner);
         if has_work && !self.try_commit_or_keep(batch) {
@@ -291,16 +291,16 @@ impl Store {
     }
 
     /// The notes go to the present segment, and what holds to the beginning of a new one; where there is no present
-    /// segment, the notes follow it.
+    /// segment, or some notes were left out and others may be about what those said, the notes follow it.
     fn write(&mut self, batch: &Batch, placed: &mut Vec<(u64, NotePlace)>) -> io::Result<()> {
-        let had_file = self.file.is_some();
-        if had_file {
+        let is_known = self.file.is_some() && !batch.ends_segment;
+        if is_known {
             self.write_notes(&batch.notes, placed)?;
         }
         if let Some(snapshot) = &batch.snapshot {
             self.begin(snapshot)?;
         }
-        if !had_file {
+        if !is_known {
             self.write_notes(&batch.notes, placed)?;
             if let Some(snapshot) = batch.snapshot.as_ref().filter(|_| batch.ends_segment) {
                 self.begin(snapshot)?;
