@@ -291,16 +291,16 @@ impl Store {
     }
 
     /// The notes go to the present segment, and what holds to the beginning of a new one; where there is no present
-    /// segment, or some notes were left out and others may be about what those said, the notes follow it.
+    /// segment, the notes follow it.
     fn write(&mut self, batch: &Batch, placed: &mut Vec<(u64, NotePlace)>) -> io::Result<()> {
-        let is_known = self.file.is_some() && !batch.ends_segment;
-        if is_known {
+        let had_file = self.file.is_some();
+        if had_file {
             self.write_notes(&batch.notes, placed)?;
         }
         if let Some(snapshot) = &batch.snapshot {
             self.begin(snapshot)?;
         }
-        if !is_known {
+        if !had_file {
             self.write_notes(&batch.notes, placed)?;
             if let Some(snapshot) = batch.snapshot.as_ref().filter(|_| batch.ends_segment) {
                 self.begin(snapshot)?;
