@@ -179,9 +179,17 @@ impl Outbox {
             return self.window.again();
         }
         while let Some(class) = self.choose(now) {
+            let places = self.waiting[class].len();
             let Some(delivery) = self.take(class, 0) else { break };
-            if delivery.message.is_expired(now) {
-                self.drop_one(delivery.message.class, OutboxDropReason::Expired);
+            // The rest of a run keeps its place: one of it needs another in the window.
+            let is_split = delivery.qos > 0 && self.waiting[class].len() == places;
+            let reason = match delivery.message.is_expired(now) {
+                true => Some(OutboxDropReason::Expired),
+                false if is_split && !self.has_place() => Some(OutboxDropReason::Full),
+                false => None,
+            };
+            if let Some(reason) = reason {
+                self.drop_one(delivery.message.class, reason);
                 self.done(delivery.number);
                 continue;
             }

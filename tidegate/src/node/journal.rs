@@ -32,6 +32,8 @@ const PENDING_MAX: usize = 16 << 20;
 /// Memory of notes that the beginning of the next segment says again, while the disk takes nothing: what clients do at
 /// their own pace.
 const REPEATED_MAX: usize = 1 << 20;
+/// As many times as much may wait before the disk has said that it takes nothing: it may hang.
+const HANGING: usize = 16;
 /// Memory of a note beside its bytes.
 const COST: usize = 96;
 
@@ -94,6 +96,11 @@ impl Inner {
             self.pending_bytes += note.bytes.len();
             self.repeated += if note.is_repeated { note.cost() } else { 0 };
         }
+    }
+
+    /// Whether something is to be written, if nobody waits for it.
+    fn has_work(&self) -> bool {
+        !self.pending.is_empty() || self.ends_segment
     }
 
     /// The disk takes nothing: what the beginning of the next segment says in any case need not wait in memory.
@@ -309,7 +316,8 @@ impl Pen<'_> {
     fn push(&mut self, note: &Note) {
         self.inner.push(note);
         self.has_written = true;
-        if self.inner.repeated > self.inner.repeated_max && self.journal.is_failing() {
+        let times = if self.journal.is_failing() { 1 } else { HANGING };
+        if self.inner.repeated > times * self.inner.repeated_max {
             self.inner.leave_out_repeated();
         }
     }

@@ -7,6 +7,7 @@ use tidegate_types::ids::SessionId;
 use tidegate_types::record::Properties;
 
 use super::AckOutcome::{Expected, Unknown, Wrong};
+use super::queue::PLACE;
 use super::*;
 use crate::{Message, MessageReservation, MessageRun, Recipient};
 
@@ -261,6 +262,23 @@ fn a_run_that_does_not_fit_as_a_whole_is_left_to_its_messages() {
     poor.connect(10);
     while poor.push_run(&run, &target, &none).is_some() {}
     assert!(poor.footprint() <= FREE && !poor.is_empty(), "{}", poor.footprint());
+}
+
+#[test]
+fn messages_of_a_run_that_wait_for_their_acknowledgement_have_reserved_places() {
+    for (bound, rest) in [(1 << 20, 0), (64 * PLACE, 999 - 64 - PLACES_FREE)] {
+        let account = Account::new(bound);
+        let mut outbox = Outbox::new(OutboxLimits { count: 5000, bytes: 1 << 20 }, &account);
+        outbox.connect(u16::MAX);
+        let (run, target) = run(0, 0, &[1; 999], 50);
+        let held = MessageReservation::of(run.footprint(), &Account::new(1 << 20)).unwrap();
+        outbox.push_run(&run, &target, &held).unwrap();
+        while outbox.next(Time::ZERO).is_some() {}
+        assert_eq!(outbox.in_flight(), 999 - rest);
+        assert!(account.used() >= (outbox.in_flight() - PLACES_FREE) * PLACE);
+        let dropped = outbox.take_drops().get(&(ClassId(0), OutboxDropReason::Full)).copied();
+        assert_eq!(dropped.unwrap_or_default(), rest as u64);
+    }
 }
 
 #[test]

@@ -141,12 +141,12 @@ impl Hub {
     /// The classes of topics from now on.
     pub fn set_scopes(&self, scopes: Scopes) {
         self.0.has_local.store(scopes.has_local(), Ordering::Relaxed);
-        self.change(None).scopes = scopes;
+        self.change().scopes = scopes;
     }
 
     /// The operators of topics from now on.
     pub fn set_operators(&self, operators: Vec<Arc<dyn Operate>>) {
-        self.change(None).operators = operators;
+        self.change().operators = operators;
     }
 
     /// Works on what waits of a unit before anything else.
@@ -159,7 +159,7 @@ impl Hub {
 
     /// The group that it is a member of, once and for all.
     pub(crate) fn set_group(&self, group: Arc<dyn Placement>) {
-        let _first = self.change(None);
+        let _first = self.change();
         // A node has one.
         let _ = self.0.group.set(group);
     }
@@ -271,8 +271,11 @@ impl Hub {
 
     /// Ends a subscription; false where there was none.
     pub fn unsubscribe(&self, subscriber: &Subscriber, subscription: &Subscription) -> bool {
-        let mut table = self.change(Some(&subscription.filter));
+        let mut table = self.write();
         let is_ended = table.subscriptions.unsubscribe(subscriber.id(), subscription);
+        if is_ended {
+            self.note_change(&mut table, Some(&subscription.filter));
+        }
         drop(table);
         if is_ended {
             subscriber.seat.forgets(subscription);
@@ -333,10 +336,10 @@ impl Hub {
         self.0.table.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The table, for a change that publishers must see: of topics that match a filter, or of any.
-    fn change(&self, filter: Option<&Filter>) -> RwLockWriteGuard<'_, Table> {
+    /// The table, for a change that publishers must see: of any topic.
+    fn change(&self) -> RwLockWriteGuard<'_, Table> {
         let mut table = self.write();
-        self.note_change(&mut table, filter);
+        self.note_change(&mut table, None);
         table
     }
 
@@ -346,7 +349,7 @@ impl Hub {
     }
 
     /// What changed since the table was looked at in this `generation`, and which one it is now; `None`: anything may have.
-    pub(super) fn changes(&self, generation: u64) -> (u64, Option<Vec<Filter>>) {
+    pub(super) fn changes(&self, generation: u64) -> (u64, Option<Vec<Arc<Filter>>>) {
         let table = self.table();
         let now = self.generation();
         (now, table.changes.last(now - generation))

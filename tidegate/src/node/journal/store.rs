@@ -165,7 +165,7 @@ impl Store {
             let journal = self.journal.clone();
             let mut inner = journal.lock();
             while !inner.is_urgent && !inner.is_closed {
-                let is_lazy = !inner.pending.is_empty();
+                let is_lazy = inner.has_work();
                 let patience = if is_lazy { LAZY } else { PAUSE };
                 let waited = journal.wake.wait_timeout(inner, patience);
                 inner = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -192,7 +192,7 @@ impl Store {
     pub(super) fn step(&mut self) -> bool {
         let journal = self.journal.clone();
         let mut inner = journal.lock();
-        let has_work = !inner.pending.is_empty() || self.file.is_none();
+        let has_work = inner.has_work() || self.file.is_none();
         let batch = self.take(&mut inner);
         drop(inner);
         if has_work && !self.try_commit_or_keep(batch) {

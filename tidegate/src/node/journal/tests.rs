@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::start::{JournalOptions, Opened, TRIES, open_on, patiently};
 use super::store::Store;
-use super::{Journal, PENDING_MAX, Pending, REPEATED_MAX};
+use super::{COST, HANGING, Journal, PENDING_MAX, Pending, REPEATED_MAX};
 use crate::node::broker::Hub;
 use crate::node::contract::{Arrival, Clock, Intake};
 use crate::node::door::{Door, From, Plain};
@@ -260,6 +260,48 @@ fn what_clients_do_while_the_disk_fails_waits_within_a_bound() {
         let texts: Vec<&str> = kept.subscriptions.keys().map(|text| &**text).collect();
         assert_eq!((texts, kept.waiting()), (vec!["a/b", "first"], 0));
     });
+}
+
+#[test]
+fn what_clients_do_while_the_disk_hangs_waits_within_a_bound() {
+    let disk = Memory::default();
+    let (journal, mut store) = begin(&disk, 0);
+    journal.lock().repeated_max = 1000;
+    session(&journal, 1);
+    settle(&mut store);
+    // The store takes nothing now, and no error says so.
+    session(&journal, 2);
+    let number = publish(&journal, 500, 2);
+    let subscribe = |text: String| {
+        let options = SubscribeOptions::default();
+        journal.write(&Note::Subscribed(SessionId(1), text.into(), options));
+    };
+    let times = 3 * HANGING * 1000 / COST;
+    (0..times).for_each(|number| subscribe(number.to_string()));
+    let memory: usize = journal.lock().pending.iter().map(Pending::cost).sum();
+    assert!(memory < (HANGING + 1) * 1000 + 700, "{memory} bytes");
+    settle(&mut store);
+    let (journal, _) = begin(&disk, 0);
+    journal.read(|ledger| {
+        assert_eq!(ledger.session(SessionId(1)).unwrap().subscriptions.len(), times);
+        assert!(ledger.session(SessionId(2)).unwrap().waits_for(number), "its session is known");
+    });
+}
+
+#[test]
+fn what_was_left_out_is_written_when_the_disk_is_well_again_though_nothing_else_is() {
+    let disk = Memory::default();
+    let (journal, mut store) = begin(&disk, 0);
+    journal.lock().repeated_max = 1000;
+    session(&journal, 1);
+    settle(&mut store);
+    let note = Note::Subscribed(SessionId(1), "a".into(), SubscribeOptions::default());
+    let mut mark = journal.write(&note);
+    while !journal.lock().pending.is_empty() {
+        mark = journal.write(&note);
+    }
+    settle(&mut store);
+    assert!(journal.is_safe(mark));
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! Very many subscribers, groups and subscriptions: each gets what is for it, whatever the others do. What that takes is
-//! measured by `cargo test --release -p tidegate --lib crowd_tests -- --ignored --nocapture --test-threads 1`.
+//! Very many subscribers, groups and subscriptions: each gets what is for it, whatever the others do. Beside that the tests
+//! measure what it takes, and tell it without a judgement (docs/decisions/0138-a-crowd-at-the-table.md):
+//! `cargo test --release -p tidegate --lib crowd_tests -- --ignored --nocapture --test-threads 1`.
 
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -75,7 +76,7 @@ fn tell(what: &str, took: Duration, of: usize) {
 
 #[test]
 #[ignore = "takes long, and what it tells is of a release build"]
-fn ten_thousand_get_each_message_in_one_pass_and_a_slow_one_holds_up_nobody() {
+fn ten_thousand_get_each_message_and_who_takes_none_loses_its_own_alone() {
     let hub = hub();
     let all: Vec<Subscriber> = (0..MANY).map(|_| subscribed(&hub, ["crowd/#"])).collect();
     let mut publisher = hub.publisher();
@@ -143,7 +144,7 @@ fn longest_wait(hub: &Hub, work: impl FnOnce()) -> Duration {
 
 #[test]
 #[ignore = "takes long, and what it tells is of a release build"]
-fn nobody_waits_for_a_hundred_thousand_subscriptions() {
+fn a_hundred_thousand_subscriptions_bring_each_message_once() {
     let hub = hub();
     // Deep ones that begin alike, with a wildcard at each place in turn.
     let deep = |number: usize| {

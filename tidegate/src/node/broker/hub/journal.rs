@@ -31,7 +31,7 @@ impl Hub {
     pub(crate) fn restore(&self, kept: &Kept, payer: &Payer) -> Subscriber {
         let id = kept.note.session;
         let seat = Arc::new(Seat::restored(id, self.0.bounds, payer, kept.note.expiry > 0));
-        let mut table = self.change(None);
+        let mut table = self.change();
         table.seats.insert(id, seat.clone());
         for (text, options) in &kept.subscriptions {
             let Ok(subscription) = Subscription::new(text) else { continue };
