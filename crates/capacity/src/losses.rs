@@ -9,6 +9,7 @@ use std::time::Duration;
 use tidegate_types::units::{Size, Time};
 
 use super::Ack;
+use super::tide::WINDOW_START;
 use super::window_filter::{Extreme, WindowFilter};
 
 /// Round trips over which the longest queue before a loss is sought.
@@ -28,6 +29,8 @@ const LIMITED: (u32, f64) = (2, 1.05);
 struct Limit {
     until: Time,
     most: f64,
+    /// What a fresh start sends is never too much.
+    least: f64,
     grown_at: Time,
 }
 
@@ -82,7 +85,9 @@ impl Losses {
             return None;
         }
         let until = now + span(path) * LIMITED.0;
-        let limit = self.limit.unwrap_or(Limit { until, most: rate, grown_at: now });
+        let least = WINDOW_START / path;
+        let limit =
+            self.limit.unwrap_or(Limit { until, most: rate.max(least), least, grown_at: now });
         self.limit = Some(Limit { until, ..limit });
         let peak = self.peak.get().filter(|peak| silence < SILENCE * (path + peak))?;
         (peak > OVERFLOW * target).then(|| {
@@ -98,7 +103,8 @@ impl Losses {
             return f64::MAX;
         };
         if limit.grown_at + round <= now {
-            (limit.grown_at, limit.most) = (now, rate.min(limit.most) * LIMITED.1);
+            let most = rate.min(limit.most) * LIMITED.1;
+            (limit.grown_at, limit.most) = (now, most.max(limit.least));
         }
         limit.most
     }
@@ -134,7 +140,11 @@ mod tests {
     }
 
     fn push(losses: &mut Losses, millis: u64, ack: Ack) -> Option<f64> {
-        let heard = Heard { ack: &ack, path: 0.1, target: 0.02, rate: 1000.0 };
+        push_at(losses, millis, ack, 1e6)
+    }
+
+    fn push_at(losses: &mut Losses, millis: u64, ack: Ack, rate: f64) -> Option<f64> {
+        let heard = Heard { ack: &ack, path: 0.1, target: 0.02, rate };
         losses.push(Time::from_millis(millis), heard)
     }
 
@@ -158,10 +168,20 @@ mod tests {
         let round = Duration::from_millis(100);
         let most =
             |losses: &mut Losses, millis, rate| losses.most(Time::from_millis(millis), round, rate);
-        assert!(most(&mut losses, 0, 1000.0) > 1e9);
+        assert!(most(&mut losses, 0, 1e6) > 1e9);
         push(&mut losses, 1000, ack(100, 1));
-        assert!((most(&mut losses, 1050, 9000.0) - 1000.0).abs() < 1e-9);
-        assert!((most(&mut losses, 1100, 9000.0) - 1050.0).abs() < 1e-9);
-        assert!(most(&mut losses, 1201, 1050.0) > 1e9);
+        assert!((most(&mut losses, 1050, 9e6) - 1e6).abs() < 1e-3);
+        assert!((most(&mut losses, 1100, 9e6) - 1.05e6).abs() < 1e-3);
+        assert!(most(&mut losses, 1201, 1.05e6) > 1e9);
+    }
+
+    #[test]
+    fn a_loss_before_any_rate_is_known_does_not_hold_the_rate_at_nothing() {
+        let mut losses = Losses::new();
+        push_at(&mut losses, 1000, ack(100, 1), 0.0);
+        let round = Duration::from_millis(100);
+        for millis in [1050, 1100, 1200] {
+            assert!(losses.most(Time::from_millis(millis), round, 0.0) >= WINDOW_START / 0.1);
+        }
     }
 }

@@ -39,7 +39,7 @@ use crate::QueueBelow;
 use crate::controller::{Ack, Build, RateController};
 
 /// First window: what TCP sends at first (RFC 6928).
-const WINDOW_START: f64 = 14_600.0;
+pub(super) const WINDOW_START: f64 = 14_600.0;
 /// Two cuts with their framing: one under way and one being acknowledged.
 const WINDOW_MIN: f64 = 3_000.0;
 /// 128 MiB: 1 Gbit/s over a second.
@@ -197,18 +197,20 @@ impl Tide {
     fn heed_losses(&mut self, now: Time, ack: &Ack) {
         if ack.lost > Size::ZERO {
             self.swing.lost(now + self.rounds(1) * SWING_ROUNDS);
+            self.is_starting &= ack.is_timeout;
         }
         let longer = self.longer.filter(|(at, _)| *at + LONGER_PERIOD > now);
         let base = longer.map_or(self.path(), |(_, before)| before.min(self.path()));
         let (path, rate) = (self.path(), self.rate.get());
-        let target = (self.whole_target(base) - (path - base)).max(0.0);
+        // After a handover to a longer path a lost packet is no rival.
+        let target = (self.whole_target(base) - (path - base)).max(self.whole_target(path));
         let Some(queue) = self.losses.push(now, Heard { ack, path, target, rate }) else { return };
         self.is_starting = false;
         self.rival.overflowed(now, queue + path - base);
         if base < path {
             self.longer = None;
             self.trips.restart(base);
-            self.rival.comes(now, rate);
+            self.rival.comes(now, self.trips.queue(), rate);
             self.settled(now);
         }
     }
@@ -233,7 +235,7 @@ impl Tide {
             }
         } else if self.standing.is_sure(now, round * RIVAL_ROUNDS) && self.rival.is_likely(now) {
             self.settled(now);
-            self.rival.comes(now, self.rate.get());
+            self.rival.comes(now, queue, self.rate.get());
             return true;
         }
         false

@@ -90,7 +90,7 @@ impl Tide {
         let path = self.path();
         let is_left = doubt.least() - path > LEFT_OVER * self.target();
         if is_left && self.rival.is_likely(now) {
-            self.rival.comes(now, self.rate.get());
+            self.rival.comes(now, doubt.least() - path, self.rate.get());
         } else if is_left {
             if !doubt.is_over(now) {
                 self.mode = Mode::Doubt(doubt);
