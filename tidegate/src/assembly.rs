@@ -17,6 +17,7 @@ mod streams;
 mod taker;
 mod trial;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +39,8 @@ use self::drivers::{
 pub use self::files::{read_for, read_here, read_with_files};
 use self::inputs::Inputs;
 pub use self::orchestrator::{read_orchestrator, read_orchestrator_here};
-use self::outputs::{all_outputs, what_confirms};
+pub(crate) use self::outputs::all_outputs;
+use self::outputs::what_confirms;
 pub use self::streams::{rules, scopes};
 pub use self::taker::Taker;
 pub use self::trial::Tried;
@@ -89,6 +91,8 @@ pub struct Assembled {
     served: Inputs,
     /// Of each output, what tells that it has ended, where it can begin anew.
     ended: Vec<Option<oneshot::Receiver<()>>>,
+    /// Places of outputs that were to end and have not yet.
+    stuck: BTreeSet<usize>,
     journal: Option<journal::Running>,
     inputs: Tasks,
     outputs: Tasks,
@@ -188,6 +192,7 @@ async fn start_on(
         links: served.addresses(true),
         served,
         ended: Vec::new(),
+        stuck: BTreeSet::new(),
         mirrors,
         group,
         frames,

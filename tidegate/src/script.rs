@@ -257,12 +257,27 @@ impl Scripts {
         moment: Moment,
     ) -> Result<(), LoadError> {
         let mut new = new;
-        for script in &mut new {
-            let is_known = self.all.iter().any(|old| old.spec == script.spec);
-            if !is_known {
-                script.try_on(seat, moment)?;
-            }
-        }
+        self.try_on(&mut new, seat, moment)?;
+        self.put(new, seat, moment);
+        Ok(())
+    }
+
+    /// Tries those of other scripts that are new on what waits. Nothing changes.
+    ///
+    /// # Errors
+    /// One fails.
+    pub fn try_on(
+        &self,
+        new: &mut [Script],
+        seat: &mut Seat,
+        moment: Moment,
+    ) -> Result<(), LoadError> {
+        let is_new = |script: &&mut Script| self.all.iter().all(|old| old.spec != script.spec);
+        new.iter_mut().filter(is_new).try_for_each(|script| script.try_on(seat, moment))
+    }
+
+    /// Puts other scripts in force, untried.
+    pub fn put(&mut self, new: Vec<Script>, seat: &mut Seat, moment: Moment) {
         let mut old: Vec<Option<Script>> =
             std::mem::take(&mut self.all).into_iter().map(Some).collect();
         for (place, script) in new.into_iter().enumerate() {
@@ -286,7 +301,6 @@ impl Scripts {
         old.iter().flatten().for_each(|gone| show_again(gone, seat, moment));
         self.turn = 0;
         self.begin();
-        Ok(())
     }
 
     fn show(&self, place: usize) {

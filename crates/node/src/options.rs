@@ -171,7 +171,7 @@ impl NodeOptions {
     }
 
     /// Whether there is such an output.
-    pub(crate) fn has_output(&self, output: OutputId) -> bool {
+    pub fn has_output(&self, output: OutputId) -> bool {
         self.outputs.get(usize::from(output.0)).is_some_and(|output| !output.is_gone)
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tidegate_node::io::OutputId;
+use tokio::sync::oneshot::error::TryRecvError;
 
 use super::Assembled;
 use super::drivers::{build_output, run_output};
@@ -19,12 +20,19 @@ impl Assembled {
     /// `Inputs::prepare` has it.
     ///
     /// # Errors
-    /// An address or a file of it cannot be used: nothing has changed then.
+    /// An address or a file of it cannot be used, the node does not take its rules or scripts, or an output that comes
+    /// back has not ended yet: nothing has changed then.
     pub async fn change(&mut self, change: Change) -> anyhow::Result<()> {
         let Change { config, around, outputs, governed, rules, scopes, scripts, operators } =
             change;
         let OutputChanges { anew, come, go } = outputs;
-        let prepared = self.served.prepare(&config.with_peers(), around).await?;
+        let all = config.with_peers();
+        for &place in &come {
+            let is_free = !self.stuck.contains(&place) || self.has_ended(place);
+            let name = config.output[place].label();
+            anyhow::ensure!(is_free, "output {name:?} has not ended: it cannot come back yet");
+        }
+        let prepared = self.served.prepare(&all, around).await?;
         let links = self.boards.links.clone();
         let build = |place: &usize| {
             let output = &config.output[*place];
@@ -33,13 +41,16 @@ impl Assembled {
         };
         let drivers = anew.iter().map(build).collect::<anyhow::Result<Vec<_>>>()?;
         let coming = come.iter().map(build).collect::<anyhow::Result<Vec<_>>>()?;
+        let outputs = super::all_outputs(&all.output);
+        let adaptation = self.running.try_on(scripts, rules, outputs).await?;
+        // Nothing is refused from here on.
         let LimitsConfig { memory, record_max, .. } = config.limits;
         self.running.limit(memory.0, record_max.0).await;
         self.served.apply(prepared, &mut self.inputs);
+        let is_less = self.end_all(&go, &config).await;
         for (place, driver) in anew.into_iter().zip(drivers) {
             self.begin_anew(place, config.output[place].label(), driver).await;
         }
-        let ended = self.end_all(&go, &config).await;
         if !come.is_empty() {
             // The rules of now name those that go.
             self.set_outputs(&config, &go).await;
@@ -54,12 +65,12 @@ impl Assembled {
             self.running.govern(uplink, options).await;
         }
         self.running.intake.hub().set_scopes(scopes);
-        self.running.adapt(scripts, rules).await;
-        if !ended.is_empty() {
-            let stay: Vec<usize> = go.into_iter().filter(|place| !ended.contains(place)).collect();
-            self.set_outputs(&config, &stay).await;
+        // In one order with what has ended before and what is gone after it: no record waits where nothing is left.
+        self.running.adapt(adaptation).await;
+        if is_less {
+            self.set_outputs(&config, &[]).await;
         }
-        self.running.status.say_what_confirms(super::what_confirms(&config));
+        self.running.status.say_what_confirms(super::what_confirms(&all));
         if let Err(error) = self.operators.change(&operators).await {
             tracing::error!("the operators stay as they are: {error:#}");
         }
@@ -74,30 +85,38 @@ impl Assembled {
         }
     }
 
-    /// Ends outputs, and answers with the places of those that have ended: what they had waits for new rules.
-    async fn end_all(&mut self, places: &[usize], config: &Config) -> Vec<usize> {
-        let mut ended = Vec::new();
+    /// Ends outputs, also those that were to end before and have by now; true where any has. What they had waits for
+    /// new rules. One that does not end is stuck: it stays.
+    async fn end_all(&mut self, places: &[usize], config: &Config) -> bool {
+        let mut ended: Vec<usize> = std::mem::take(&mut self.stuck).into_iter().collect();
+        let still = ended.extract_if(.., |place| !self.has_ended(*place)).collect();
+        self.stuck = still;
         for &place in places {
             let name = config.output[place].label();
             if self.end(place, name).await {
                 tracing::info!("output {name:?} has ended");
-                self.running.output_is_down(OutputId(place as u16)).await;
                 ended.push(place);
+            } else {
+                self.stuck.insert(place);
             }
         }
-        ended
+        for &place in &ended {
+            self.ended[place] = None;
+            self.running.output_is_down(OutputId(place as u16)).await;
+        }
+        !ended.is_empty()
     }
 
-    /// Tells the node which outputs there are: those of a configuration, and some that have gone there.
+    /// Tells the node which outputs there are: those of a configuration, and some that have gone there; stuck ones too.
     async fn set_outputs(&self, config: &Config, still: &[usize]) {
         let (mut outputs, uplinks) = super::all_outputs(&config.output);
-        still.iter().for_each(|place| outputs[*place].is_gone = false);
+        still.iter().chain(&self.stuck).for_each(|place| outputs[*place].is_gone = false);
         self.running.set_outputs(outputs, uplinks).await;
     }
 
     /// Ends an output; false where it does not end.
     async fn end(&mut self, place: usize, name: &str) -> bool {
-        let Some(ended) = self.ended.get_mut(place).and_then(Option::take) else { return false };
+        let Some(ended) = self.ended.get_mut(place).and_then(Option::as_mut) else { return false };
         self.running.end_output(OutputId(place as u16)).await;
         // An error means that it has ended by a panic.
         let has_ended = tokio::time::timeout(OUTPUT_END, ended).await.is_ok();
@@ -105,6 +124,12 @@ impl Assembled {
             tracing::error!("output {name:?} does not end: it needs a new start");
         }
         has_ended
+    }
+
+    /// Whether an output that was to end has.
+    fn has_ended(&mut self, place: usize) -> bool {
+        let ended = self.ended.get_mut(place).and_then(Option::as_mut);
+        ended.is_some_and(|ended| !matches!(ended.try_recv(), Err(TryRecvError::Empty)))
     }
 
     async fn begin(&mut self, place: usize, name: &str, driver: Box<dyn Driver>) {

@@ -9,17 +9,22 @@ use tidegate_types::units::Size;
 use crate::config::{Config, OutputConfig};
 use crate::output::kind::OutputKind;
 
-/// When each output confirms a record.
+/// When each output confirms a record, at its place.
 pub(super) fn what_confirms(config: &Config) -> Arc<[&'static str]> {
-    let those = config.output.iter().filter(|output| !output.is_gone);
-    those.map(OutputConfig::confirms).collect()
+    config.output.iter().map(OutputConfig::confirms).collect()
 }
 
-/// Outputs with their uplinks.
-pub(super) fn all_outputs(outputs: &[OutputConfig]) -> (Vec<OutputOptions>, Vec<UplinkOptions>) {
+/// Outputs with their uplinks. Those that share one have the rate and law of the first of them that is not gone.
+pub(crate) fn all_outputs(outputs: &[OutputConfig]) -> (Vec<OutputOptions>, Vec<UplinkOptions>) {
     let mut uplinks = Vec::new();
-    let outputs = outputs.iter().map(|spec| output(spec, &mut uplinks)).collect();
-    (outputs, uplinks)
+    let all = outputs.iter().map(|spec| output(spec, &mut uplinks)).collect();
+    for uplink in &mut uplinks {
+        let is_on_it = |spec: &&OutputConfig| !spec.is_gone && *spec.uplink() == *uplink.name;
+        if let Some(first) = outputs.iter().find(is_on_it) {
+            (uplink.controller, uplink.cap) = (first.controller(), first.rate.cap());
+        }
+    }
+    (all, uplinks)
 }
 
 /// Converts an output; an uplink that no output before it named is added.
@@ -45,5 +50,25 @@ fn output(output: &OutputConfig, uplinks: &mut Vec<UplinkOptions>) -> OutputOpti
         unconfirmed_max: output.unconfirmed_max(),
         one_lane: output.is_one_connection(),
         is_gone: output.is_gone,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_types::units::Rate;
+
+    use super::*;
+    use crate::config::read;
+
+    #[test]
+    fn an_uplink_has_the_rate_of_the_first_output_that_is_not_gone() {
+        let text = "[[output]]\nname = \"a\"\nrate = \"18mbit\"\nmqtt = { url = \"mqtt://10.0.0.1\" }\n\
+                    [[output]]\nname = \"b\"\nrate = \"6mbit\"\nmqtt = { url = \"mqtt://10.0.0.2\" }\n";
+        let mut config = read(text).config;
+        let cap = |config: &Config| all_outputs(&config.output).1[0].cap;
+        assert_eq!(cap(&config), Some(Rate::from_bits(18e6)));
+        config.output[0].is_gone = true;
+        assert_eq!(cap(&config), Some(Rate::from_bits(6e6)));
+        assert_eq!(what_confirms(&config).len(), 2, "each is told at its place");
     }
 }

@@ -138,6 +138,10 @@ impl Watch {
             }
         };
         let Config { mut stream, operator, input, quota, .. } = new;
+        // One that cannot come yet is not the first either.
+        let is_there = |known: &&OutputConfig| !known.is_gone;
+        let named = output.iter().filter(is_there).find(|known| known.label() == first);
+        let first = named.or(output.iter().find(is_there)).map_or(first, |it| it.label().into());
         if output[0].label() != first {
             let unsaid = stream.iter_mut().filter(|stream| stream.to.is_none());
             unsaid.for_each(|stream| stream.to = Some(vec![first.clone()]));
@@ -334,6 +338,22 @@ mod tests {
         assert_eq!(rules.get(tidegate_node::rules::RuleId(0)).script, Some(ScriptId(1)));
         std::fs::remove_file(file).unwrap();
         std::fs::remove_file(script).unwrap();
+    }
+
+    #[tokio::test]
+    async fn outputs_that_cannot_change_are_in_nobodys_way() {
+        let sink =
+            |name: &str| format!("[[output]]\nname = \"{name}\"\nsink = {{ discard = true }}\n");
+        let other = "[[output]]\nname = \"a\"\nmqtt = { url = \"mqtt://127.0.0.1:1\" }\n";
+        let (file, watch) = watch("fixed", other).await;
+        // Another one is the first now, and the known one has another kind.
+        let text = format!("[[stream]]\ntopics = [\"b\"]\n{}{}", sink("b"), sink("a"));
+        std::fs::write(&file, text).unwrap();
+        let (Change { rules, .. }, waiting) = watch.change().unwrap();
+        assert_eq!(waiting, ["[[output]]"]);
+        let rule = rules.get(rules.find("b").unwrap());
+        assert_eq!(rule.to, [tidegate_node::io::OutputId(0)]);
+        std::fs::remove_file(file).unwrap();
     }
 
     #[tokio::test]

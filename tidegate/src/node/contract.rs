@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use tidegate_node::io::{Control, Input, OutputId};
 use tidegate_node::options::{OutputOptions, UplinkOptions};
+use tidegate_node::rules::Rules;
 use tidegate_types::class::ClassId;
 use tidegate_types::demand::Measured;
 use tidegate_types::record::{
@@ -27,6 +28,7 @@ pub use self::orders::{Orders, OutputPort};
 pub use self::troubles::Troubles;
 use crate::node::broker::Hub;
 use crate::node::contract::counts::InputCounts;
+use crate::script::Script;
 pub use crate::support::time::Clock;
 
 /// The loop is gone: the process is stopping.
@@ -54,6 +56,19 @@ pub enum Arrival {
     Close(SourceId),
     /// An output is to end, so that it can begin anew.
     EndOutput(OutputId),
+    /// Whether the node would take an adaptation at these outputs.
+    Try {
+        /// Comes back with the answer.
+        adaptation: Adaptation,
+        /// The outputs that there will be.
+        outputs: Vec<OutputOptions>,
+        /// The uplinks that they are on.
+        uplinks: Vec<UplinkOptions>,
+        /// The answer.
+        reply: oneshot::Sender<anyhow::Result<Adaptation>>,
+    },
+    /// An adaptation that was tried. It comes in one order with what ends and what goes: see `Assembled::change`.
+    Adapt(Adaptation),
     /// Other outputs, and the uplinks that they are on, as `Control::Outputs` has them.
     Outputs(Vec<OutputOptions>, Vec<UplinkOptions>),
     /// An output begins: a new one, or one that has ended begins anew.
@@ -69,6 +84,15 @@ pub enum Arrival {
     },
     /// The fleet's agent asks what the node carries and wants.
     Measure(oneshot::Sender<Option<Measured>>),
+}
+
+/// New scripts, each at its place, and the rules that name them.
+#[derive(Debug)]
+pub struct Adaptation {
+    /// The scripts.
+    pub scripts: Vec<Script>,
+    /// The rules.
+    pub rules: Arc<Rules>,
 }
 
 /// What an input's connection hears from the node. The channel is not bounded, but an input never has

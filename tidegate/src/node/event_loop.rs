@@ -13,7 +13,6 @@ use tidegate_log::LogName;
 use tidegate_node::io::{Control, Destination, Event, Input, Output, OutputId, PathState};
 use tidegate_node::node::Node;
 use tidegate_node::options::{NodeOptions, OptionsError};
-use tidegate_node::rules::Rules;
 use tidegate_node::status::NodeStatus;
 use tidegate_types::record::SourceId;
 use tokio::sync::{mpsc, oneshot};
@@ -27,7 +26,7 @@ use crate::node::contract::{
     Arrival, Clock, Feedback, Intake, Notice, OutputPort, Transmit, Troubles,
 };
 use crate::node::log_store::{self, Beginning, CommitCounts, Spool, SpoolOptions};
-use crate::script::{Script, Scripts, Seat};
+use crate::script::{Scripts, Seat};
 
 /// Arrivals that may wait for the loop: a few batches, so that an input feels back-pressure early.
 const ARRIVALS_MAX: usize = 64;
@@ -89,7 +88,6 @@ pub fn start_at(
     let (node, spool) = begin(options, log, &sender)?;
     let intake = Intake::with(sender.clone(), clock, hub.clone());
     let (status_sender, status_requests) = mpsc::channel(8);
-    let (adaptation, adaptations) = mpsc::channel(1);
     let mut ports = Vec::new();
     let mut outputs = Vec::new();
     let troubles = Troubles::default();
@@ -111,7 +109,6 @@ pub fn start_at(
         spool,
         clock,
         arrivals,
-        adaptations,
         status_requests,
         outputs,
         notices: Vec::new(),
@@ -136,7 +133,6 @@ pub fn start_at(
         log_lengths,
         log_is_ready,
         arrivals: sender,
-        adaptation,
         task: tokio::spawn(drive.run()),
     };
     Ok((running, ports))
@@ -165,16 +161,12 @@ fn begin(
     Ok((node, Some(Spool::start(beginning, &how, counts, sender.clone())?)))
 }
 
-/// New scripts, each at its place, and the rules that name them.
-type Adaptation = (Vec<Script>, Arc<Rules>);
-
 struct Drive {
     node: Seat,
     adapting: Adapting,
     spool: Option<Spool>,
     clock: Clock,
     arrivals: mpsc::Receiver<Arrival>,
-    adaptations: mpsc::Receiver<Adaptation>,
     status_requests: mpsc::Receiver<oneshot::Sender<NodeStatus>>,
     outputs: Vec<OutputEnd>,
     /// Where the notices of each connection go.
@@ -209,10 +201,6 @@ impl Drive {
             }
             tokio::select! {
                 arrival = self.arrivals.recv() => {
-                    // What was put in force before it was said holds for it.
-                    if let Ok(adaptation) = self.adaptations.try_recv() {
-                        self.adapt(adaptation);
-                    }
                     let mut next = arrival;
                     for _ in 0..BATCH_MAX {
                         let Some(arrival) = next else { break };
@@ -223,7 +211,6 @@ impl Drive {
                         self.take(arrival);
                     }
                 }
-                Some(adaptation) = self.adaptations.recv() => self.adapt(adaptation),
                 () = &mut timer, if timeout.is_some() => {}
                 () = tokio::task::yield_now(), if is_behind => {}
                 _ = wall.tick(), if self.spool.is_some() => self.tell_wall_time(),
@@ -268,6 +255,14 @@ impl Drive {
                 Input::Control(Control::Open { source, name, relays })
             }
             Arrival::EndOutput(id) => return self.outputs[usize::from(id.0)].orders.stop(),
+            Arrival::Try { adaptation, outputs, uplinks, reply } => {
+                let (now, all) = (self.clock.now(), (adaptation, outputs, uplinks));
+                let _ = reply.send(self.adapting.try_on(&mut self.node, now, all));
+                return;
+            }
+            Arrival::Adapt(adaptation) => {
+                return self.adapting.adapt(&mut self.node, self.clock.now(), adaptation);
+            }
             Arrival::Outputs(outputs, uplinks) => {
                 if let Some(spool) = &self.spool {
                     spool.name_outputs(outputs.iter().map(|one| one.name.clone()).collect());
@@ -294,15 +289,6 @@ impl Drive {
             self.outputs[usize::from(path.output.0)].downs[usize::from(path.lane)] += 1;
         }
         self.node.handle(self.clock.now(), input);
-    }
-
-    /// New scripts and the rules that name them: both or neither.
-    fn adapt(&mut self, (scripts, rules): Adaptation) {
-        let now = self.clock.now();
-        match self.adapting.swap(&mut self.node, now, scripts) {
-            Ok(()) => self.node.handle(now, Input::Control(Control::Rules(rules))),
-            Err(error) => tracing::error!("the new configuration is not used: {error}"),
-        }
     }
 
     fn act(&mut self, output: Output) {

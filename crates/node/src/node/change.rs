@@ -312,6 +312,11 @@ impl Node {
             true => self.send_elsewhere(key, spec.home),
             false => self.finish(key, Fate::Dropped(DropReason::Unroutable)),
         }
+        // Rules may have changed since: where it came from takes it no more.
+        let is_left = |delivery: &Delivery| delivery.spec.output == spec.output;
+        if self.base.holdings.delivery(key).is_some_and(is_left) {
+            self.finish(key, Fate::Dropped(DropReason::Unroutable));
+        }
     }
 
     /// Puts new rules in force, or leaves all as it is and says why. A record that waits gets the class,

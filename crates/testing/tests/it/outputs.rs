@@ -1,6 +1,6 @@
 //! Outputs that come and go while records wait.
 
-use tidegate_node::io::{Control, Event, OutputId};
+use tidegate_node::io::{Control, Destination, Edit, Event, Input, OutputId};
 use tidegate_node::options::{NodeOptions, OutputOptions};
 use tidegate_node::rules::{Rule, Rules};
 use tidegate_testing::Wire;
@@ -117,4 +117,30 @@ fn outputs_that_leave_their_places_change_nothing() {
     let is_refused = |event: &Event| matches!(event, Event::Unsupported(_));
     assert_eq!(wire.events.iter().filter(|event| is_refused(event)).count(), 3);
     assert_eq!(wire.node.options().outputs.len(), 1);
+}
+
+#[test]
+fn what_a_script_sent_to_an_output_that_goes_does_not_wait_where_its_home_takes_it_no_more() {
+    let mut options = options(to(&[0, 1]));
+    options.outputs.extend([archive(0), OutputOptions { name: "edge".into(), ..output(0) }]);
+    let mut wire = up(options);
+    wire.destination(OutputId(0), false);
+    wire.destination(OutputId(2), false);
+    wire.offer("ls/a", 100);
+    wire.sync();
+    // One copy is under way, the other one is sent elsewhere.
+    let queues: Vec<_> = wire.node.queues().collect();
+    for queue in queues {
+        let waiting: Vec<_> = wire.node.waiting(queue).collect();
+        for id in waiting {
+            let edit = Edit::Redirect(id, Destination::Output(OutputId(2)));
+            wire.handle(Input::Edits { queue, operations: vec![edit] });
+        }
+    }
+    set_rules(&mut wire, to(&[1]));
+    set_outputs(&mut wire, |options| options.outputs[2].is_gone = true);
+    wire.carry();
+    let counts = wire.status().counts;
+    assert_eq!((counts.confirmed, counts.dropped[DropReason::Unroutable.index()]), (1, 1));
+    assert_eq!(wire.node.held(), 0);
 }

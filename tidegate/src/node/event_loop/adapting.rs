@@ -4,11 +4,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use tidegate_node::io::{Control, Input, QueueId};
+use tidegate_node::options::{NodeOptions, OutputOptions, UplinkOptions};
 use tidegate_types::record::{DeliveryId, WorkId};
 use tidegate_types::units::Time;
 use tokio::sync::mpsc;
 
-use crate::node::contract::Arrival;
+use crate::node::contract::{Adaptation, Arrival};
 use crate::script::board::ScriptBoard;
 use crate::script::{LoadError, Moment, Ran, Script, Scripts, Seat};
 use crate::support::http::endpoint::Postman;
@@ -140,6 +141,33 @@ impl Adapting {
         self.scripts.swap(scripts, node, moment(now))?;
         node.handle(now, Input::Control(Control::Reconsider));
         Ok(())
+    }
+
+    /// Whether the node would take other scripts and rules at these outputs. Nothing changes.
+    pub(super) fn try_on(
+        &self,
+        node: &mut Seat,
+        now: Time,
+        (mut adaptation, outputs, uplinks): (Adaptation, Vec<OutputOptions>, Vec<UplinkOptions>),
+    ) -> anyhow::Result<Adaptation> {
+        let present = node.options();
+        let rules = present.rules.updated(&adaptation.rules)?;
+        let options = NodeOptions { rules, outputs, uplinks, ..present.clone() };
+        options.check()?;
+        for (_, rule) in adaptation.rules.iter() {
+            let leads_there = rule.to.iter().all(|to| options.has_output(*to));
+            anyhow::ensure!(leads_there, "stream {:?} leads to an output that is gone", rule.name);
+        }
+        self.scripts.try_on(&mut adaptation.scripts, node, moment(now))?;
+        Ok(adaptation)
+    }
+
+    /// Puts what was tried in force: scripts and the rules that name them.
+    pub(super) fn adapt(&mut self, node: &mut Seat, now: Time, adaptation: Adaptation) {
+        let Adaptation { scripts, rules } = adaptation;
+        self.scripts.put(scripts, node, moment(now));
+        node.handle(now, Input::Control(Control::Reconsider));
+        node.handle(now, Input::Control(Control::Rules(rules)));
     }
 }
 
@@ -376,7 +404,10 @@ mod tests {
         // Another text takes over; one that is wrong for what comes does not end anything.
         let new = ScriptSpec::new("s", "function on_message(h) h:message():setBody('new') end");
         let new = Script::load(Arc::new(new), ScriptId(0)).unwrap();
-        running.adapt(vec![new], crate::assembly::rules(&config).unwrap()).await;
+        let rules = crate::assembly::rules(&config).unwrap();
+        let outputs = crate::assembly::all_outputs(&config.output);
+        let adaptation = running.try_on(vec![new], rules, outputs).await.unwrap();
+        running.adapt(adaptation).await;
         source.offer(vec![offer()]).await.unwrap();
         assert_eq!(went.recv().await.unwrap(), "new");
         let status = running.status.scripts().read();

@@ -14,10 +14,11 @@ use tidegate_types::units::Size;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-use super::Adaptation;
 use crate::node::broker::Hub;
 use crate::node::contract::counts::InputCounts;
-use crate::node::contract::{Arrival, Clock, Feedback, Intake, OutputPort, Stopping, Troubles};
+use crate::node::contract::{
+    Adaptation, Arrival, Clock, Feedback, Intake, OutputPort, Stopping, Troubles,
+};
 use crate::node::log_store::CommitCounts;
 use crate::script::Script;
 use crate::script::board::ScriptBoard;
@@ -38,7 +39,6 @@ pub struct Running {
     pub log_lengths: Option<watch::Receiver<SegmentLengths>>,
     pub(super) log_is_ready: Option<watch::Receiver<bool>>,
     pub(super) arrivals: mpsc::Sender<Arrival>,
-    pub(super) adaptation: mpsc::Sender<Adaptation>,
     pub(super) task: JoinHandle<NodeStatus>,
 }
 
@@ -59,10 +59,27 @@ impl Running {
         }
     }
 
-    /// Puts new scripts and rules in force; what comes of it is logged.
-    pub async fn adapt(&self, scripts: Vec<Script>, rules: Rules) {
+    /// Whether the node would take these scripts and rules at these outputs. Nothing changes.
+    ///
+    /// # Errors
+    /// It would not, or is stopping.
+    pub async fn try_on(
+        &self,
+        scripts: Vec<Script>,
+        rules: Rules,
+        (outputs, uplinks): (Vec<OutputOptions>, Vec<UplinkOptions>),
+    ) -> anyhow::Result<Adaptation> {
+        let adaptation = Adaptation { scripts, rules: rules.into() };
+        let (reply, answer) = oneshot::channel();
+        let arrival = Arrival::Try { adaptation, outputs, uplinks, reply };
+        self.arrivals.send(arrival).await.map_err(|_| Stopping)?;
+        answer.await?
+    }
+
+    /// Puts scripts and rules in force that were tried, after all that was told before.
+    pub async fn adapt(&self, adaptation: Adaptation) {
         // A send fails only when the loop has ended already.
-        let _ = self.adaptation.send((scripts, rules.into())).await;
+        let _ = self.arrivals.send(Arrival::Adapt(adaptation)).await;
     }
 
     /// Holds the node to other bounds.

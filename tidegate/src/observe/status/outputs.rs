@@ -1,6 +1,7 @@
 //! Outputs in the status.
 
 use serde::{Deserialize, Serialize};
+use tidegate_node::io::OutputId;
 use tidegate_node::status::OutputStatus;
 
 use super::Snapshot;
@@ -43,9 +44,9 @@ impl OutputView {
 }
 
 pub(super) fn output_views(snapshot: &Snapshot) -> Vec<OutputView> {
-    let words = snapshot.confirms.iter().copied().chain(std::iter::repeat(""));
-    let outputs = snapshot.now.outputs.iter().zip(words);
-    outputs.map(|(output, words)| view(snapshot, output, words)).collect()
+    let words = |id: OutputId| snapshot.confirms.get(usize::from(id.0)).copied();
+    let outputs = snapshot.now.outputs.iter();
+    outputs.map(|output| view(snapshot, output, words(output.id).unwrap_or_default())).collect()
 }
 
 fn view(snapshot: &Snapshot, output: &OutputStatus, confirms: &str) -> OutputView {
