@@ -1,7 +1,6 @@
 //! What acted on deliveries of logged records: told to the log with their fates, for `tidegate explain`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use slotmap::SparseSecondaryMap;
 use tidegate_log::{Deed, Lever};
@@ -59,30 +58,9 @@ impl Deeds {
             let what = base.options.classes.spec(delivery.spec.class).name.clone();
             let place = deeds.iter().position(|deed| deed.after.is_none()).unwrap_or(deeds.len());
             let waited = at.since(delivery.arrived);
-            let after = Some(if is_touched { waited } else { coarse(waited) });
+            let after = Some(if is_touched { waited } else { Deed::coarse(waited) });
             deeds.insert(place, Deed { lever: Lever::Queue, what, after });
         }
         deeds
-    }
-}
-
-/// A time in two digits: after an outage every record is late, each by a time of its own, and those that are nearly
-/// alike are one run of the log.
-fn coarse(span: Duration) -> Duration {
-    let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-    let unit = 10_u64.pow(nanos.checked_ilog10().unwrap_or(0).saturating_sub(1));
-    Duration::from_nanos(nanos / unit * unit)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_late_record_is_late_by_two_digits() {
-        let spans = [0, 9, 99, 123, 12_999, 1_299_999_999, u64::MAX];
-        let told = spans.map(|nanos| coarse(Duration::from_nanos(nanos)).as_nanos());
-        let coarse = [0, 9, 99, 120, 12_000, 1_200_000_000, 18_000_000_000_000_000_000];
-        assert_eq!(told, coarse);
     }
 }
