@@ -59,5 +59,5 @@ pub use self::retained::{Cursor, RetainOutcome, Retained, RetainedItem};
 pub use self::scopes::{Scope, Scopes};
 pub use self::subscription::{Subscription, SubscriptionError};
 pub use self::subscriptions::{
-    Matching, Recipient, Route, SubscribeOptions, Subscriptions, footprint,
+    Recipient, Route, SubscribeOptions, Subscriptions, TopicMatch, footprint,
 };

@@ -302,28 +302,28 @@ impl Subscriptions {
     }
 
     /// What matches a topic, as it stands here.
-    pub fn matching(&self, topic: &str) -> Matching {
+    pub fn matching(&self, topic: &str) -> TopicMatch {
         let levels: Vec<&str> = topic.split('/').collect();
         let mut found = Vec::new();
         self.root.find(&levels, !topic.starts_with('$'), &mut found);
         let mut all = Vec::with_capacity(found.iter().map(|leaf| leaf.own.len()).sum());
         found.iter().for_each(|leaf| all.extend_from_slice(&leaf.own));
         let groups = found.iter().flat_map(|leaf| leaf.groups.values().cloned()).collect();
-        Matching { all, groups }
+        TopicMatch { all, groups }
     }
 }
 
 /// The subscriptions that match a topic. Who gets its messages is found without the tree, which others may have meanwhile.
 #[derive(Clone, Debug)]
-pub struct Matching {
+pub struct TopicMatch {
     all: Vec<Subscriber>,
     groups: Vec<Vec<Subscriber>>,
 }
 
-impl Matching {
+impl TopicMatch {
     /// All who get what `publisher` publishes to it.
     pub fn route(self, publisher: Option<SessionId>) -> Route {
-        let Matching { mut all, groups } = self;
+        let TopicMatch { mut all, groups } = self;
         all.retain(|member| !(member.options.no_local && publisher == Some(member.session)));
         all.sort_by_key(|member| member.session);
         let same = |a: &Subscriber, b: &Subscriber| a.session == b.session;

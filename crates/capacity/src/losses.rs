@@ -1,4 +1,8 @@
 //! What lost bytes say: how long the buffer below is, and that lumps of acknowledgements are no rate.
+//! Source: own (docs/ALGORITHMS.md#tide).
+//! Inputs: acknowledgements, the rate. Outputs: overflows, the most that the rate may be.
+//! Deviations: none.
+//! Limits: constant memory, O(1) an acknowledgement.
 
 use std::time::Duration;
 

@@ -17,17 +17,17 @@ const POLL: Duration = Duration::from_millis(50);
 /// MQTT 5: quota exceeded.
 const QUOTA: u8 = 0x97;
 /// What a test says where it may not mount.
-pub(crate) const SKIPPED: &str = "skipped: needs the right to mount a disk, not found";
+const SKIPPED: &str = "skipped: needs the right to mount a disk, not found";
 
 /// A small disk, and what is mounted over its folders; all goes with the test.
-pub(crate) struct Disk {
-    pub(crate) path: PathBuf,
+struct Disk {
+    path: PathBuf,
     mounts: Vec<PathBuf>,
 }
 
 impl Disk {
     /// One of so many KiB; `None` where we may not make one.
-    pub(crate) fn new(name: &str, kib: u32) -> Option<Disk> {
+    fn new(name: &str, kib: u32) -> Option<Disk> {
         let name = format!("tidegate-disk-{name}-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         fs::create_dir_all(&path).unwrap();
@@ -52,7 +52,7 @@ impl Disk {
     }
 
     /// Takes all the room that is left; what is answered goes to give it back.
-    pub(crate) fn fill(&self) -> PathBuf {
+    fn fill(&self) -> PathBuf {
         let filler = self.path.join("filler");
         // Until there is not one byte more.
         let filled = fs::write(&filler, vec![0; 1 << 22]);

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use tidegate_testbed::{CrowdOptions, free_port, kill_under_crowd};
 
-use crate::disk::{Disk, SKIPPED};
 use crate::support::PATIENCE;
 use crate::support::process::Node;
 
@@ -91,16 +90,6 @@ impl Client {
         assert_eq!((first, body[1]), (0x20, 0));
         self.is_present = body[0] == 1;
         self
-    }
-
-    /// The answer to a subscription, among messages.
-    fn suback(&mut self) -> Vec<u8> {
-        loop {
-            let (first, body) = self.next(PATIENCE).expect("a SUBACK");
-            if first == 0x90 {
-                return body;
-            }
-        }
     }
 
     fn send(&mut self, first: u8, body: &[u8]) {
@@ -305,53 +294,6 @@ fn sessions_of_local_topics_survive_a_kill() {
 #[test]
 fn sessions_of_durable_topics_survive_a_kill() {
     survives("kept-durable", DURABLE);
-}
-
-#[test]
-fn a_full_disk_lets_in_who_is_promised_nothing_new() {
-    let Some(disk) = Disk::new("sessions", 2048) else {
-        println!("{SKIPPED}");
-        return;
-    };
-    let port = free_port();
-    let config = format!(
-        "[[input]]\nmqtt = {{ listen = \"127.0.0.1:{port}\" }}\n[[output]]\nsink = {{ discard = true }}\n\
-         [http]\nlisten = []\n[log]\ndirectory = {:?}\nsegment = \"64KiB\"\n{LOCAL}",
-        disk.path.join("log"),
-    );
-    let mut node = start("full-sessions", &config);
-    Client::connect(port, "keeper", None).subscribe("kept/#", 1);
-    let filler = disk.fill();
-    // More than the journal has room for, with what it keeps back.
-    let mut publisher = Client::ask(port, "publisher", 2, None).let_in();
-    let (payload, count) = ("x".repeat(4000), 500);
-    for id in 1..=count {
-        publisher.publish("kept/a", &payload, 1, 0, id);
-    }
-    for _ in 0..3 {
-        node.wait_for("the journal of sessions cannot be written");
-    }
-    let mut newcomer = Client::ask(port, "newcomer", 0, None);
-    let mut keeper = Client::connect(port, "keeper", None);
-    assert!(keeper.is_present);
-    keeper.send(0x82, &[vec![0, 7], text("kept/#"), vec![1]].concat());
-    assert_eq!(keeper.suback(), [0, 7, 1], "it says what is on disk already");
-    let mut passer = Client::ask(port, "passer", 2, None).let_in();
-    passer.subscribe("passing", 0);
-    let mut other = Client::ask(port, "other", 2, None).let_in();
-    other.publish("passing", "by", 0, 0, 0);
-    let passed = passer.message(PATIENCE, &mut BTreeSet::new());
-    assert_eq!(passed, Some(("passing".into(), "by".into(), false)));
-    assert!(
-        newcomer.next(Duration::from_millis(1)).is_none(),
-        "what it would be promised cannot be kept"
-    );
-    std::fs::remove_file(filler).unwrap();
-    assert!(!newcomer.let_in().is_present);
-    for id in 1..=count {
-        let answer = publisher.next(PATIENCE).expect("a PUBACK");
-        assert_eq!(answer, (0x40, id.to_be_bytes().to_vec()));
-    }
 }
 
 #[test]

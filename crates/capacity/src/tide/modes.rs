@@ -1,4 +1,8 @@
 //! What `tide` does about a queue that lasts, and how it looks for a shorter path.
+//! Source: own (docs/ALGORITHMS.md#tide).
+//! Inputs: acknowledgements. Outputs: the mode of `tide`.
+//! Deviations: none.
+//! Limits: constant memory, O(1) an acknowledgement.
 
 use std::time::Duration;
 

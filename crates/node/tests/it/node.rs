@@ -10,6 +10,5 @@ mod granting;
 mod limiting;
 mod marking;
 mod owning;
-mod patient;
 mod reloading;
 mod sharing;

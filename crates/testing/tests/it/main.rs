@@ -8,3 +8,4 @@ mod gathering;
 mod lent;
 mod logged;
 mod outputs;
+mod patient;
