@@ -64,6 +64,31 @@ pub fn scan(file: &[u8]) -> (Vec<ArchivedFrame>, usize) {
     (found, at)
 }
 
+/// Whether a file in which no whole frame is found is one whose writing was broken off: all that is there is the
+/// beginning of one. Any other may have been damaged since, or be of another version.
+pub fn is_torn(file: &[u8]) -> bool {
+    let Some((at, _)) = begin(file) else {
+        let may_become = |magic: [u8; 8], length| {
+            let known = file.len().min(magic.len());
+            file.len() < length && file[..known] == magic[..known]
+        };
+        return may_become(MAGIC, MAGIC.len())
+            || may_become(MAGIC_SEALED, MAGIC_SEALED.len() + SALT);
+    };
+    let entry = &file[at..];
+    match entry.first_chunk::<HEAD>() {
+        None => true,
+        Some([a, b, c, d, ..]) => {
+            let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
+            let is_short = length <= FRAME_MAX + TAG && entry.len() < HEAD + length;
+            // Numbers are times: those of one file begin alike.
+            let is_like = |at: &usize| entry.get(at + 4..at + 7) == Some(&entry[4..7]);
+            let mut others = (HEAD..entry.len()).filter(is_like);
+            is_short && !others.any(|at| read(&entry[at..]).is_some())
+        }
+    }
+}
+
 /// The frame that begins here, if it is whole.
 fn read(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
@@ -104,6 +129,24 @@ mod tests {
             assert!(right <= cut && found.len() < 3, "{cut}");
             assert_eq!(found[..], all[..found.len()]);
         }
+    }
+
+    #[test]
+    fn a_file_that_was_broken_off_is_told_from_a_damaged_one() {
+        let whole = file(&[b"first"]);
+        assert!((0..whole.len()).all(|cut| is_torn(&whole[..cut])));
+        let sealed = b"TGSEALD1abcdefghijkl\0\0";
+        assert!((0..=sealed.len()).all(|cut| is_torn(&sealed[..cut])));
+        for at in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1;
+            // A length that has grown looks like one whose end is missing.
+            assert_eq!(is_torn(&damaged), (8..=10).contains(&at), "{at}");
+        }
+        let mut damaged = file(&[b"first", b"second"]);
+        damaged[10] ^= 1;
+        assert!(!is_torn(&damaged), "the second one is whole");
+        assert!(!is_torn(b"TGFRAME2") && !is_torn(&[0; 40]));
     }
 
     #[test]

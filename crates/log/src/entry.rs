@@ -110,6 +110,16 @@ pub struct Deed {
     pub after: Option<Duration>,
 }
 
+impl Deed {
+    /// A time in two digits: after an outage every record is late, each by a time of its own, and those that are
+    /// nearly alike are one run.
+    pub fn coarse(span: Duration) -> Duration {
+        let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        let unit = 10_u64.pow(nanos.checked_ilog10().unwrap_or(0).saturating_sub(1));
+        Duration::from_nanos(nanos / unit * unit)
+    }
+}
+
 tidegate_types::named! {
     /// What can act on a delivery, in the order of the format.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -338,5 +348,13 @@ pub(super) mod tests {
         let state = StreamState { name, last_seq: 9, live: vec![(of, chunk)] };
         let (segment, streams) = (SegmentId(segment), vec![state]);
         Entry::Checkpoint(Checkpoint { segment, streams, ..Checkpoint::default() })
+    }
+
+    #[test]
+    fn a_late_record_is_late_by_two_digits() {
+        let spans = [0, 9, 99, 123, 12_999, 1_299_999_999, u64::MAX];
+        let told = spans.map(|nanos| Deed::coarse(Duration::from_nanos(nanos)).as_nanos());
+        let coarse = [0, 9, 99, 120, 12_000, 1_200_000_000, 18_000_000_000_000_000_000];
+        assert_eq!(told, coarse);
     }
 }

@@ -57,7 +57,8 @@ impl Deeds {
         if delivery.progress.is_handed() && (is_late || is_touched) {
             let what = base.options.classes.spec(delivery.spec.class).name.clone();
             let place = deeds.iter().position(|deed| deed.after.is_none()).unwrap_or(deeds.len());
-            let after = Some(at.since(delivery.arrived));
+            let waited = at.since(delivery.arrived);
+            let after = Some(if is_touched { waited } else { Deed::coarse(waited) });
             deeds.insert(place, Deed { lever: Lever::Queue, what, after });
         }
         deeds

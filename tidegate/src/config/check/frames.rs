@@ -104,9 +104,9 @@ fn cameras(config: &Config, findings: &mut Findings) {
             continue;
         };
         name_is_good(name, place.to("name"), findings);
-        if !tidegate_types::topic::is_topic(name) || name.starts_with('.') {
+        if !tidegate_types::topic::is_topic(name) || name.starts_with(['.', '@']) {
             let text =
-                format!("{name:?} is no name of a camera: leave out + and #, and a dot before");
+                format!("{name:?} is no name of a camera: leave out + and #, and . or @ before");
             findings.error(place.to("name"), text);
         }
         sources(camera, &place, findings);

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -29,8 +29,12 @@ pub(super) const PERIOD: Duration = Duration::from_secs(1);
 const SILENCE: Duration = Duration::from_secs(5);
 /// Waits between attempts to reach the server.
 const WAITS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-/// How often the first server is tried while another one serves.
-const AGAIN: Duration = Duration::from_secs(5);
+/// How often the first server is tried while another one serves; less often each time that it is lost again within
+/// the longer span.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
+/// How long subscribers of live frames wait for a node that is gone: a restart takes less, and a node that has another
+/// server is there after [`SILENCE`].
+const AWAY: Duration = Duration::from_secs(15);
 /// How long an attempt may take.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// News that wait to be told.
@@ -49,22 +53,35 @@ pub(super) struct Registrar {
     pub(super) intake: Intake,
 }
 
+/// A registration that the server has answered.
+struct Session {
+    requests: mpsc::Sender<RegisterRequest>,
+    replies: Streaming<RegisterReply>,
+    first: RegisterReply,
+}
+
 impl Registrar {
     /// Keeps the cameras registered until the node stops: at the first server that answers.
     pub(super) async fn run(self) {
         let mut waits = Backoff::within(WAITS.0, WAITS.1);
+        let mut again = Backoff::within(AGAIN.0, AGAIN.1);
         let mut was_there = true;
-        let mut way = 0;
+        let (mut way, mut opened) = (0, None);
         loop {
+            let pause = if way > 0 { again.next() } else { Duration::ZERO };
+            let began_at = Instant::now();
             let why = tokio::select! {
-                ended = self.attend(way, &mut waits, &mut was_there) => ended,
-                () = self.first_is_back(), if way > 0 => {
+                ended = self.attend(way, opened.take(), &mut waits, &mut was_there) => ended,
+                session = self.first_is_back(pause), if way > 0 => {
                     tracing::info!("the edge server at {} is back", self.servers[0]);
-                    way = 0;
+                    (way, opened) = (0, Some(session));
                     continue;
                 }
                 () = self.intake.closed() => return,
             };
+            if way == 0 && began_at.elapsed() >= AGAIN.1 {
+                again.reset();
+            }
             if std::mem::take(&mut was_there) {
                 let server = &self.servers[way];
                 tracing::warn!(
@@ -92,30 +109,48 @@ impl Registrar {
     }
 
     /// One stream, to its end; answers why it ended.
-    async fn attend(&self, way: usize, waits: &mut Backoff, was_there: &mut bool) -> anyhow::Error {
-        match self.talk(way, waits, was_there).await {
+    async fn attend(
+        &self,
+        way: usize,
+        opened: Option<Session>,
+        waits: &mut Backoff,
+        was_there: &mut bool,
+    ) -> anyhow::Error {
+        let talk = async {
+            let session = match opened {
+                Some(session) => session,
+                None => self.open(way).await?,
+            };
+            tracing::info!("cameras are registered at {}", self.servers[way]);
+            *was_there = true;
+            waits.reset();
+            self.talk(way, session).await
+        };
+        match talk.await {
             Ok(()) => anyhow::anyhow!("it closed the stream"),
             Err(error) => error,
         }
     }
 
-    /// Waits until the first server takes connections again.
-    async fn first_is_back(&self) {
+    /// Waits until the first server has our cameras registered again: that it takes connections says little.
+    async fn first_is_back(&self, pause: Duration) -> Session {
         loop {
-            sleep(AGAIN).await;
-            if self.channel(0).await.is_ok() {
-                return;
+            sleep(pause).await;
+            if let Ok(session) = self.open(0).await {
+                return session;
             }
         }
     }
 
-    async fn talk(
-        &self,
-        way: usize,
-        waits: &mut Backoff,
-        was_there: &mut bool,
-    ) -> anyhow::Result<()> {
-        let mut grpc = Grpc::new(self.channel(way).await?);
+    /// Registers the cameras at a server. It has answered once.
+    async fn open(&self, way: usize) -> anyhow::Result<Session> {
+        let channel = self.channel(way).await?;
+        let answered = timeout(SILENCE, self.register(channel)).await;
+        answered.context("it takes connections, and does not answer")?
+    }
+
+    async fn register(&self, channel: Channel) -> anyhow::Result<Session> {
+        let mut grpc = Grpc::new(channel);
         grpc.ready().await?;
         let (requests, stream) = mpsc::channel(1);
         requests.send(self.first()).await?;
@@ -124,34 +159,40 @@ impl Registrar {
         let path = PathAndQuery::from_static(REGISTER);
         let replies = grpc.streaming(request, path, codec).await.map_err(told)?;
         let mut replies = replies.into_inner();
-        tracing::info!("cameras are registered at {}", self.servers[way]);
-        *was_there = true;
+        let first = replies.message().await.map_err(told)?.context("it closed the stream")?;
+        Ok(Session { requests, replies, first })
+    }
+
+    async fn talk(&self, way: usize, session: Session) -> anyhow::Result<()> {
+        let Session { requests, mut replies, first } = session;
         let (news, mut heard) = mpsc::channel(NEWS_MAX);
         let options = SendOptions { way, ..self.options };
         let mut desk = Desk::new(self.cameras.clone(), options, self.intake.clone(), news);
+        desk.set(&first.flows);
         let mut period = interval(PERIOD);
         period.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut heard_at = Instant::now();
         loop {
-            tokio::select! {
+            let state = tokio::select! {
                 reply = replies.message() => {
                     let Some(RegisterReply { flows }) = reply.map_err(told)? else { return Ok(()) };
                     heard_at = Instant::now();
-                    waits.reset();
                     desk.set(&flows);
+                    continue;
                 }
                 Some(first) = heard.recv() => {
                     let mut news = vec![first];
                     while let Ok(next) = heard.try_recv() {
                         news.push(next);
                     }
-                    requests.send(self.state(news)).await?;
+                    self.state(news)
                 }
                 _ = period.tick() => {
                     ensure!(heard_at.elapsed() < SILENCE, "it is silent");
-                    requests.send(self.state(Vec::new())).await?;
+                    self.state(Vec::new())
                 }
-            }
+            };
+            timeout(SILENCE, requests.send(state)).await.context("it takes nothing")??;
         }
     }
 
@@ -200,6 +241,11 @@ pub(super) async fn serve(
         let why =
             ended.as_ref().map_or_else(|status| status.message(), |()| "it closed the stream");
         tracing::info!(%node, "a camera node is gone: {why}");
+        let shelf = service.shelf.clone();
+        tokio::spawn(async move {
+            sleep(AWAY).await;
+            shelf.stays_away(&node, registration);
+        });
     }
     if let Err(status) = ended {
         refuse(status).await;

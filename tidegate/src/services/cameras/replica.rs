@@ -45,18 +45,17 @@ impl Replica {
         }
         let size = frame.encoded_len() as u64;
         let frames = self.cameras.entry(frame.camera.clone()).or_default();
-        if let Some((known, room)) = frames.all.get(&frame.frame) {
-            if known.accuracy >= frame.accuracy {
-                return;
-            }
-            frames.bytes -= room.bytes() as u64;
-            frames.all.remove(&frame.frame);
-        }
+        // What is known stays until the better one has room.
+        let known = match frames.all.get(&frame.frame) {
+            Some((known, _)) if known.accuracy >= frame.accuracy => return,
+            Some((_, room)) => room.bytes() as u64,
+            None => 0,
+        };
         // One that is older than all makes no room for itself.
         let is_newer = |frames: &Frames| {
             frames.all.first_key_value().is_some_and(|(&oldest, _)| oldest < frame.frame)
         };
-        while frames.bytes + size > *most {
+        while frames.bytes - known + size > *most {
             if !(is_newer(frames) && frames.drop_oldest()) {
                 return;
             }
@@ -68,7 +67,7 @@ impl Replica {
                 Err(_) => return,
             }
         };
-        frames.bytes += size;
+        frames.bytes = frames.bytes - known + size;
         frames.all.insert(frame.frame, (frame.clone(), room));
     }
 
@@ -98,6 +97,16 @@ mod tests {
     fn frame(number: u64, accuracy: f64) -> FrameMessage {
         let jpeg = vec![number as u8; 100].into();
         FrameMessage { camera: "c".into(), frame: number, accuracy, jpeg, ..Default::default() }
+    }
+
+    #[test]
+    fn a_frame_stays_where_a_better_one_of_it_has_no_room() {
+        let each = frame(7, 0.5).encoded_len();
+        let mut replica = Replica::default();
+        replica.limit(1 << 20, Account::new(each + 1), "edge".into());
+        replica.keep("n", &frame(7, 0.5));
+        replica.keep("n", &frame(7, 0.9));
+        assert_eq!(replica.next("c", 0, 9).map(|one| one.accuracy), Some(0.5));
     }
 
     fn held(replica: &Replica) -> Vec<u64> {

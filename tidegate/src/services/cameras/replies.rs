@@ -12,6 +12,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use hyper::body::{Body, Frame};
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
+use tonic::Status;
 use tonic::codegen::http::{HeaderMap, HeaderValue};
 
 use super::shelf::Shelf;
@@ -72,9 +73,7 @@ impl Body for Replies {
         let frame = match next {
             None => {
                 self.is_over = true;
-                let mut trailers = HeaderMap::new();
-                trailers.insert("grpc-status", HeaderValue::from_static("0"));
-                Frame::trailers(trailers)
+                Frame::trailers(last_word(&self.slot))
             }
             Some(ReplyKind::Frame(frame)) => {
                 let (head, picture) = large(frame);
@@ -85,6 +84,18 @@ impl Body for Replies {
         };
         Poll::Ready(Some(Ok(frame)))
     }
+}
+
+/// How a stream ends: well, or because its camera is away.
+fn last_word(slot: &Slot) -> HeaderMap {
+    let mut trailers = HeaderMap::new();
+    if slot.is_away() {
+        // A text of ours has no character that a header cannot have.
+        let _ = Status::unavailable("its camera is away").add_header(&mut trailers);
+    } else {
+        trailers.insert("grpc-status", HeaderValue::from_static("0"));
+    }
+    trailers
 }
 
 /// A reply as it travels.
@@ -128,6 +139,17 @@ fn prefix(length: usize, bytes: &mut BytesMut) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_waits_for_a_camera_that_is_away_hears_so() {
+        let code = |slot: &Slot| last_word(slot)["grpc-status"].clone();
+        let slot = Slot::default();
+        slot.close();
+        assert_eq!(code(&slot), "0");
+        let slot = Slot::default();
+        slot.close_away();
+        assert_eq!(code(&slot), "14", "UNAVAILABLE");
+    }
 
     #[test]
     fn what_goes_is_the_message_that_tonic_would_have_written() {

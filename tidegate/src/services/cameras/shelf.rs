@@ -36,6 +36,8 @@ pub struct Shelf(Arc<Mutex<State>>);
 struct State {
     cameras: BTreeMap<String, CameraInfo>,
     nodes: BTreeMap<String, NodeSeat>,
+    /// Nodes whose live flows end soon, each with the registration that is over.
+    away: BTreeMap<String, u64>,
     flows: BTreeMap<u64, FlowSeat>,
     subscriptions: BTreeMap<u64, Subscriber>,
     /// The number given last. It begins anew with each process, where none of an earlier one began.
@@ -70,6 +72,7 @@ impl Shelf {
         Shelf(Arc::new(Mutex::new(State {
             cameras: BTreeMap::new(),
             nodes: BTreeMap::new(),
+            away: BTreeMap::new(),
             flows: BTreeMap::new(),
             subscriptions: BTreeMap::new(),
             last: first,
@@ -87,6 +90,7 @@ impl Shelf {
     pub(super) fn register(&self, node: &str) -> (u64, watch::Receiver<Vec<FlowMessage>>) {
         let mut state = self.lock();
         let registration = state.next();
+        state.away.remove(node);
         let wanted = watch::Sender::new(state.wanted_of(node));
         let receiver = wanted.subscribe();
         state.nodes.insert(
@@ -132,17 +136,29 @@ impl Shelf {
         Ok(())
     }
 
-    /// A registration is over. What its node has stays known: subscribers wait for it.
+    /// A registration is over. What its node has stays known: subscribers wait for it, those of live frames until
+    /// [`Shelf::stays_away`].
     pub(super) fn gone(&self, node: &str, registration: u64) -> bool {
         let mut state = self.lock();
         let is_present =
             state.nodes.get(node).is_some_and(|seat| seat.registration == registration);
         if is_present {
             state.nodes.remove(node);
+            state.away.insert(node.into(), registration);
             let of_node = state.cameras.values_mut().filter(|camera| camera.node == node);
             of_node.for_each(|camera| camera.is_online = false);
         }
         is_present
+    }
+
+    /// A node has not come back since that registration of it was over: it may be at another server, where
+    /// subscribers of live frames should look.
+    pub(super) fn stays_away(&self, node: &str, registration: u64) {
+        let mut state = self.lock();
+        if state.away.get(node) == Some(&registration) {
+            state.away.remove(node);
+            state.end_live(node);
+        }
     }
 
     /// A node goes for good: its cameras are forgotten, and who watches them is told the end.
@@ -178,7 +194,7 @@ impl Shelf {
     /// A subscriber. Answers the subscription's number and its place.
     ///
     /// # Errors
-    /// No such camera, no right to it, or bounds that cannot be.
+    /// No such camera, no right to it, bounds that cannot be, or live frames of a camera that is away.
     pub(super) fn subscribe(
         &self,
         who: &str,
@@ -196,6 +212,11 @@ impl Shelf {
         let node = camera.node.clone();
         let mut message = FlowMessage::of(request)?;
         let is_away = !camera.is_online;
+        if is_away && !message.is_replay() {
+            let text =
+                format!("camera {:?} is away: its node is not registered here", message.camera);
+            return Err(Status::unavailable(text));
+        }
         if state.subscriptions.len() >= SUBSCRIPTIONS_MAX {
             let text = format!("there are {SUBSCRIPTIONS_MAX} subscriptions here: no more");
             return Err(Status::resource_exhausted(text));
@@ -233,8 +254,10 @@ impl Shelf {
         let mut next = from;
         loop {
             let Some(frame) = self.lock().replica.next(&camera, next, to) else { break };
-            next = frame.frame + 1;
+            let number = frame.frame;
             slot.put_all(frame).await;
+            let Some(after) = number.checked_add(1) else { break };
+            next = after;
         }
         self.lock().leave(id);
     }
@@ -283,7 +306,7 @@ impl Shelf {
     ) -> Result<Option<Delivery>, String> {
         let piece = FramePiece::decode(bytes).map_err(|error| error.to_string())?;
         let mut state = self.lock();
-        let number = piece.flow;
+        let (number, of_piece) = (piece.flow, piece.frame);
         // Nobody wants it any more: it was under way.
         let Some(flow) = state.flows.get(&number) else { return Ok(None) };
         if state.node_of(&flow.message) != Some(node) {
@@ -300,6 +323,9 @@ impl Shelf {
         let mut frame = FrameMessage::decode(bytes).map_err(|error| format!("a frame: {error}"))?;
         if frame.camera != camera {
             return Err(format!("a frame of camera {:?} in a flow of {camera:?}", frame.camera));
+        }
+        if frame.frame != of_piece {
+            return Err(format!("frame {} in pieces of frame {of_piece}", frame.frame));
         }
         state.counts.frames += 1;
         state.replica.keep(node, &frame);

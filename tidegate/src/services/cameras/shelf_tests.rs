@@ -79,6 +79,51 @@ fn a_node_that_comes_back_hears_what_is_wanted() {
     assert!(shelf.gone("n", again));
 }
 
+#[tokio::test]
+async fn who_watches_a_camera_whose_node_stays_away_is_told_to_come_again() {
+    let (shelf, registration, _) = shelf();
+    let (_, live) = shelf.subscribe("a", &request("c", 100, 0.9)).unwrap();
+    let replay = SubscribeRequest { start_unix_ns: Some(1), ..request("c", 0, 0.9) };
+    let (_, waits) = shelf.subscribe("a", &replay).unwrap();
+    assert!(shelf.gone("n", registration));
+    let refused = shelf.subscribe("b", &request("c", 100, 0.9)).unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::Unavailable);
+    // It is back, and the end of its first registration is of no matter.
+    let (again, _) = shelf.register("n");
+    shelf.update("n", vec![camera("c", &[])]).unwrap();
+    shelf.stays_away("n", registration);
+    assert_eq!(shelf.counts().subscriptions, 2);
+    assert!(shelf.gone("n", again));
+    shelf.stays_away("n", again);
+    assert_eq!(live.next().await, None);
+    assert!(live.is_away() && !waits.is_away());
+    assert_eq!(shelf.counts().subscriptions, 1, "the replay waits for its camera");
+}
+
+#[test]
+fn a_frame_that_is_not_the_one_of_its_pieces_is_refused() {
+    let (shelf, _, wanted) = shelf();
+    shelf.subscribe("a", &request("c", 100, 0.9)).unwrap();
+    let flow = wanted.borrow()[0].flow;
+    let frame = FrameMessage { camera: "c".into(), frame: u64::MAX, ..FrameMessage::default() };
+    let piece = FramePiece::cut(flow, 9, &frame.encode_to_vec().into(), 1000)[0].encode();
+    let refused = shelf.piece(Time::ZERO, "n", piece).unwrap_err();
+    assert_eq!(refused, format!("frame {} in pieces of frame 9", u64::MAX));
+}
+
+#[tokio::test]
+async fn a_replay_from_the_replica_ends_at_the_last_number_there_is() {
+    let (shelf, registration, _) = shelf();
+    shelf.replicate(1 << 20, Account::new(1 << 20), &"edge".into());
+    let frame = FrameMessage { camera: "c".into(), frame: u64::MAX, ..FrameMessage::default() };
+    shelf.lock().replica.keep("n", &frame);
+    shelf.gone("n", registration);
+    let replay = SubscribeRequest { start_unix_ns: Some(1), ..request("c", 0, 0.9) };
+    let (_, slot) = shelf.subscribe("a", &replay).unwrap();
+    assert!(matches!(slot.next().await, Some(ReplyKind::Frame(_))));
+    assert_eq!(slot.next().await, None);
+}
+
 #[test]
 fn a_camera_is_of_one_node_while_that_is_there() {
     let (shelf, registration, _) = shelf();

@@ -35,6 +35,8 @@ struct State {
     /// Of these, those whose bound was over before they were taken.
     late: u64,
     is_closed: bool,
+    /// It was closed because its camera is away.
+    is_away: bool,
     /// Who waits for the next thing.
     reader: Option<Waker>,
 }
@@ -96,6 +98,17 @@ impl Slot {
         state.is_closed = true;
         self.changed(state);
         self.room.notify_one();
+    }
+
+    /// The same, because its camera is away: the last word is that one should come again.
+    pub(super) fn close_away(&self) {
+        self.lock().is_away = true;
+        self.close();
+    }
+
+    /// Whether it was closed because its camera is away.
+    pub(super) fn is_away(&self) -> bool {
+        self.lock().is_away
     }
 
     /// Frames that it was too slow for.

@@ -1,27 +1,28 @@
 //! A camera's frames on disk, and what became of each: a ring of files, of which the oldest goes. One thread writes.
 
 use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use tidegate_frames::archive::{ArchivedFrame, HEAD, scan};
+use tidegate_frames::archive::{ArchivedFrame, is_torn, scan};
 use tidegate_log::Key;
 
+use self::writer::{Writer, remove, set_aside};
 use super::camera::Shot;
 use super::sealed::FileKey;
 use super::ways::{FRAMES, FrameWay, WAYS};
 
-/// Files that a camera's room is divided into: with the oldest one goes so much of it.
-const FILES: u64 = 16;
-/// Smallest file: a few frames.
-const FILE_MIN: u64 = 1 << 20;
+mod writer;
+
 /// Frames and ways that may wait for the disk; one that finds no room is not stored.
 const WAITING_MAX: usize = 64;
+/// Of these, ways: flows that end together leave room for frames.
+const WAYS_MAX: usize = WAITING_MAX / 2;
 
 /// Where frames are kept.
 #[derive(Clone, Debug)]
@@ -49,6 +50,8 @@ struct Segment {
 struct Index {
     segments: VecDeque<Segment>,
     missed: u64,
+    /// Ways that are not kept.
+    lost_ways: u64,
 }
 
 /// What the thread is given.
@@ -63,6 +66,8 @@ enum Work {
 pub(super) struct Store {
     index: Arc<Mutex<Index>>,
     sender: SyncSender<Work>,
+    /// Ways that wait for the disk.
+    ways: Arc<AtomicUsize>,
 }
 
 fn lock(index: &Mutex<Index>) -> MutexGuard<'_, Index> {
@@ -78,14 +83,23 @@ impl Store {
         fs::create_dir_all(folder)?;
         let mut paths: Vec<PathBuf> =
             fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
-        paths.retain(|path| path.extension().is_some_and(|kind| kind == FRAMES));
         paths.sort();
+        let is = |path: &&PathBuf, kind| path.extension().is_some_and(|of| of == kind);
+        for path in paths.iter().filter(|path| is(path, WAYS)) {
+            if !path.with_extension(FRAMES).exists() {
+                fs::remove_file(path)?;
+            }
+        }
         let mut index = Index::default();
-        for path in paths {
+        for path in paths.iter().filter(|path| is(path, FRAMES)) {
+            let path = path.clone();
             let content = fs::read(&path)?;
             let (frames, right) = scan(&content);
             let Some(first) = frames.first() else {
-                remove(&path)?;
+                match is_torn(&content) {
+                    true => remove(&path)?,
+                    false => set_aside(&path)?,
+                }
                 continue;
             };
             let of = |error: io::Error| {
@@ -97,9 +111,10 @@ impl Store {
         }
         let index = Arc::new(Mutex::new(index));
         let (sender, work) = sync_channel(WAITING_MAX);
-        let writer = Writer::new(folder, room, keys, index.clone());
+        let ways = Arc::new(AtomicUsize::new(0));
+        let writer = Writer::new(folder, room, keys, index.clone(), ways.clone());
         std::thread::Builder::new().name("frames".into()).spawn(move || writer.run(&work))?;
-        Ok(Store { index, sender })
+        Ok(Store { index, sender, ways })
     }
 
     /// Stores a frame soon. Never waits.
@@ -109,12 +124,33 @@ impl Store {
 
     /// Stores what became of a frame. Never waits.
     pub(super) fn note(&self, way: FrameWay) {
-        self.give(Work::Way(way));
+        if self.ways.fetch_add(1, Ordering::Relaxed) < WAYS_MAX {
+            return self.give(Work::Way(way));
+        }
+        self.ways.fetch_sub(1, Ordering::Relaxed);
+        self.lose_way();
     }
 
     fn give(&self, work: Work) {
-        if let Err(TrySendError::Full(Work::Frame(_))) = self.sender.try_send(work) {
-            lock(&self.index).missed += 1;
+        match self.sender.try_send(work) {
+            Err(TrySendError::Full(Work::Frame(_))) => lock(&self.index).missed += 1,
+            Err(TrySendError::Full(Work::Way(_))) => {
+                self.ways.fetch_sub(1, Ordering::Relaxed);
+                self.lose_way();
+            }
+            Err(TrySendError::Disconnected(_)) | Ok(()) => {}
+        }
+    }
+
+    fn lose_way(&self) {
+        let mut index = lock(&self.index);
+        index.lost_ways += 1;
+        let lost = index.lost_ways;
+        drop(index);
+        if lost.is_power_of_two() {
+            tracing::warn!(
+                "what became of {lost} frames of a camera is not kept: the disk is slow"
+            );
         }
     }
 
@@ -174,118 +210,11 @@ impl StoreReader {
     }
 }
 
-/// Removes a file of frames, and that of their ways.
-fn remove(path: &Path) -> io::Result<()> {
-    fs::remove_file(path)?;
-    match fs::remove_file(path.with_extension(WAYS)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// The file of ways that is written.
-struct WaysFile {
-    file: File,
-    key: FileKey,
-    last: u64,
-}
-
-/// The thread's part.
-struct Writer {
-    folder: PathBuf,
-    room: u64,
-    keys: Vec<Key>,
-    file: Option<File>,
-    ways: Option<WaysFile>,
-    index: Arc<Mutex<Index>>,
-}
-
-impl Writer {
-    fn new(folder: &Path, room: u64, keys: &[Key], index: Arc<Mutex<Index>>) -> Self {
-        let (folder, keys) = (folder.into(), keys.to_vec());
-        Writer { folder, room, keys, file: None, ways: None, index }
-    }
-
-    fn run(mut self, work: &Receiver<Work>) {
-        let mut is_failing = false;
-        while let Ok(work) = work.recv() {
-            let is_frame = matches!(work, Work::Frame(_));
-            let written = match work {
-                Work::Frame(shot) => self.write(&shot),
-                Work::Way(way) => self.write_way(&way),
-            };
-            if let Err(error) = &written {
-                // A file with half a frame at its end is left as it is.
-                (self.file, self.ways) = (None, None);
-                lock(&self.index).missed += u64::from(is_frame);
-                if !is_failing {
-                    let folder = self.folder.display();
-                    tracing::error!("frames cannot be stored in {folder}: {error}");
-                }
-            }
-            is_failing = written.is_err();
-        }
-    }
-
-    fn write(&mut self, shot: &Shot) -> io::Result<()> {
-        let file_max = (self.room / FILES).max(FILE_MIN);
-        let size = lock(&self.index).segments.back().map_or(0, |segment| segment.bytes);
-        if self.file.is_none() || size >= file_max {
-            self.begin(shot.number)?;
-        }
-        let file = self.file.as_mut().expect("it was begun");
-        let key = lock(&self.index).segments.back().expect("it was begun").key.clone();
-        let bytes = key.entry(shot.number, &shot.jpeg)?;
-        let at = file.stream_position()?;
-        file.write_all(&bytes)?;
-        let mut index = lock(&self.index);
-        let segment = index.segments.back_mut().expect("it was begun");
-        let (offset, length) = (at + HEAD as u64, (bytes.len() - HEAD) as u32);
-        segment.frames.push(ArchivedFrame { number: shot.number, offset, length });
-        segment.bytes += bytes.len() as u64;
-        let mut all: u64 = index.segments.iter().map(|segment| segment.bytes).sum();
-        let mut gone = Vec::new();
-        while all > self.room && index.segments.len() > 1 {
-            let Some(oldest) = index.segments.pop_front() else { break };
-            all -= oldest.bytes;
-            gone.push(oldest.path);
-        }
-        drop(index);
-        gone.iter().try_for_each(|path| remove(path))
-    }
-
-    /// What became of a frame stands beside the frames that were taken when its end was known.
-    fn write_way(&mut self, way: &FrameWay) -> io::Result<()> {
-        let Some(ways) = &mut self.ways else { return Ok(()) };
-        ways.last += 1;
-        let bytes = ways.key.entry(ways.last, &serde_json::to_vec(way)?)?;
-        ways.file.write_all(&bytes)?;
-        if let Some(segment) = lock(&self.index).segments.back_mut() {
-            segment.bytes += bytes.len() as u64;
-        }
-        Ok(())
-    }
-
-    fn begin(&mut self, number: u64) -> io::Result<()> {
-        let create = |path: &Path| {
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
-        };
-        let path = self.folder.join(format!("{number:020}.{FRAMES}"));
-        let mut file = create(&path)?;
-        let (key, mut bytes) = FileKey::begin(&self.keys, &mut file)?;
-        self.file = Some(file);
-        let mut file = create(&path.with_extension(WAYS))?;
-        let (of_ways, head) = FileKey::begin(&self.keys, &mut file)?;
-        self.ways = Some(WaysFile { file, key: of_ways, last: 0 });
-        bytes += head;
-        let segment = Segment { path, bytes, frames: Vec::new(), key };
-        lock(&self.index).segments.push_back(segment);
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs::OpenOptions;
+    use std::time::Instant;
+
     use tidegate_frames::jpeg::JpegHeader;
     use tidegate_types::units::Time;
 
@@ -308,7 +237,7 @@ mod tests {
     /// A writer that works in this thread.
     fn writer(folder: &Path, room: u64, keys: &[Key]) -> (Writer, Store) {
         let store = Store::open(folder, room, keys).unwrap();
-        (Writer::new(folder, room, keys, store.index.clone()), store)
+        (Writer::new(folder, room, keys, store.index.clone(), store.ways.clone()), store)
     }
 
     fn way(frame: u64) -> FrameWay {
@@ -322,7 +251,7 @@ mod tests {
     fn frames_are_read_back_after_a_crash_in_the_middle_of_one() {
         let folder = folder("crash");
         let (mut writer, store) = writer(&folder, 1 << 30, &[]);
-        (1..=3).for_each(|number| writer.write(&shot(number * 10, 1000)).unwrap());
+        assert!((1..=3).all(|number| writer.write(&shot(number * 10, 1000)).unwrap()));
         assert_eq!((store.oldest(), store.newest()), (Some(10), Some(30)));
         let path = lock(&store.index).segments[0].path.clone();
         let bytes = fs::read(&path).unwrap();
@@ -355,7 +284,7 @@ mod tests {
     fn who_reads_on_opens_no_file_anew() {
         let folder = folder("reader");
         let (mut writer, store) = writer(&folder, 1 << 30, &[]);
-        (1..=20).for_each(|number| writer.write(&shot(number, 1000)).unwrap());
+        assert!((1..=20).all(|number| writer.write(&shot(number, 1000)).unwrap()));
         let mut reader = StoreReader::new(store);
         assert_eq!(reader.read_from(1).unwrap().unwrap().0, 1);
         // What is open can be read though its name is gone.
@@ -405,5 +334,62 @@ mod tests {
         assert_eq!(life(&folder, &[], 60).unwrap(), newest);
         assert_eq!(life(&folder, &[], 1).unwrap(), FrameLife::default());
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_set_aside_and_only_what_was_broken_off_removed() {
+        let folder = folder("damaged");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("1.frames"), b"TGFRAME9 of a later version").unwrap();
+        fs::write(folder.join("1.ways"), b"TGFRAME9").unwrap();
+        fs::write(folder.join("2.frames"), b"TGFRA").unwrap();
+        fs::write(folder.join("2.ways"), b"").unwrap();
+        fs::write(folder.join("3.ways"), b"TGFRAME1").unwrap();
+        Store::open(&folder, 1 << 30, &[]).unwrap();
+        assert_eq!(names(&folder), ["1.frames.unreadable", "1.ways.unreadable"]);
+        assert_eq!(life(&folder, &[], 1).unwrap(), FrameLife::default());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_full_disk_gets_no_file_a_frame() {
+        let folder = folder("full");
+        let (mut writer, store) = writer(&folder, 1 << 30, &[]);
+        let fill = |writer: &mut Writer| {
+            writer.file = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
+        };
+        writer.begin(1).unwrap();
+        fill(&mut writer);
+        (1..=3).for_each(|number| writer.take(Work::Frame(shot(number, 100))));
+        assert!(names(&folder).is_empty() && lock(&store.index).segments.is_empty());
+        assert_eq!((store.missed(), store.newest(), writer.is_failing), (3, None, true));
+        // A second later.
+        writer.begins_at = Some(Instant::now());
+        writer.take(Work::Frame(shot(4, 100)));
+        assert_eq!((store.newest(), writer.is_failing), (Some(4), false));
+        // A file that has a frame stays.
+        fill(&mut writer);
+        writer.take(Work::Frame(shot(5, 100)));
+        assert_eq!((store.newest(), names(&folder).len()), (Some(4), 2));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn ways_leave_room_for_frames_and_those_that_are_lost_count() {
+        let (sender, work) = sync_channel(WAITING_MAX);
+        let store = Store { index: Arc::default(), sender, ways: Arc::default() };
+        (0..100).for_each(|number| store.note(way(number)));
+        (0..40).for_each(|number| store.append(shot(number, 1)));
+        assert_eq!(work.try_iter().count(), WAITING_MAX);
+        let lost = lock(&store.index).lost_ways;
+        assert_eq!((lost, store.missed()), (100 - WAYS_MAX as u64, 8));
     }
 }

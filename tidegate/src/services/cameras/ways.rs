@@ -84,6 +84,9 @@ pub fn life(folder: &Path, keys: &[Key], frame: u64) -> io::Result<FrameLife> {
             life.taken = life.taken.or(found.map(|found| found.length.into()));
             continue;
         }
+        if path.extension().is_none_or(|kind| kind != WAYS) {
+            continue;
+        }
         let key = FileKey::find(keys, &content, first)?;
         for entry in &entries {
             let bytes = content[entry.offset as usize..][..entry.length as usize].to_vec();

@@ -14,26 +14,42 @@ use crate::support::http::{Busy, Meter, Watched};
 
 /// Bytes by which a protocol is told.
 const FIRST: usize = 24;
+/// First and longest wait for more of them, and how long they may take: what is unclear then is HTTP's to answer.
+const WAITS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
+const UNCLEAR_MAX: Duration = Duration::from_secs(1);
 
 /// Whether the first bytes of a connection begin a request, or nothing comes in time: that is HTTP's to answer. A client
 /// that waits for its server's first word is not told apart.
 pub(super) async fn is_http(stream: &TcpStream, manner: &Manner) -> bool {
     let mut first = [0; FIRST];
-    match timeout(manner.patience.keep_alive, stream.peek(&mut first)).await {
-        Ok(Ok(count)) => begins_request(&first[..count]),
-        _ => true,
+    if !matches!(timeout(manner.patience.keep_alive, stream.peek(&mut first)).await, Ok(Ok(1..))) {
+        return true;
     }
+    let told = async {
+        let mut wait = WAITS.0;
+        loop {
+            let count = stream.peek(&mut first).await.ok()?;
+            let begins = begins_request(&first[..count]);
+            if begins.is_some() || count == FIRST {
+                return begins;
+            }
+            // What is there can be read at any time: nothing tells that more has come.
+            sleep(wait).await;
+            wait = (2 * wait).min(WAITS.1);
+        }
+    };
+    timeout(UNCLEAR_MAX, told).await.ok().flatten().unwrap_or(true)
 }
 
-/// Whether this is a method and a space, or may become that: methods that clients use are capital letters.
-fn begins_request(first: &[u8]) -> bool {
+/// Whether this is a method and a space, behind empty lines (RFC 9112, 2.2); `None`: it may become that. Methods that
+/// clients use are capital letters.
+fn begins_request(first: &[u8]) -> Option<bool> {
+    let empty = first.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+    let first = &first[empty..];
     let method =
         first.iter().take_while(|byte| byte.is_ascii_uppercase() || **byte == b'-').count();
     // "SSH-2.0-" is none.
-    match first.get(method) {
-        None => true,
-        Some(next) => method > 0 && *next == b' ',
-    }
+    first.get(method).map(|next| method > 0 && *next == b' ')
 }
 
 /// Lets bytes pass until both ends have closed, or neither has said anything for as long as an upgraded connection may be
@@ -73,13 +89,25 @@ mod tests {
 
     #[test]
     fn requests_are_told_from_other_protocols() {
-        for http in ["GET / HTTP/1.1", "PRI * HTTP/2.0", "G", "M-SEARCH *", "PROPFIND /"] {
-            assert!(begins_request(http.as_bytes()), "{http}");
-        }
-        for other in
-            ["SSH-2.0-OpenSSH_9", "\x16\x03\x01", "*1\r\n$4\r\nPING", "get /", " GET", "\0"]
+        for http in
+            ["GET / HTTP/1.1", "PRI * HTTP/2.0", "M-SEARCH *", "PROPFIND /", "\r\n\r\nGET /"]
         {
-            assert!(!begins_request(other.as_bytes()), "{other:?}");
+            assert_eq!(begins_request(http.as_bytes()), Some(true), "{http}");
+        }
+        let others = [
+            "SSH-2.0-OpenSSH_9",
+            "\x16\x03\x01",
+            "*1\r\n$4\r\nPING",
+            "get /",
+            " GET",
+            "\0",
+            "\r\n\0",
+        ];
+        for other in others {
+            assert_eq!(begins_request(other.as_bytes()), Some(false), "{other:?}");
+        }
+        for unclear in ["", "G", "SSH", "\r", "\r\n", "\nGET"] {
+            assert_eq!(begins_request(unclear.as_bytes()), None, "{unclear:?}");
         }
     }
 }

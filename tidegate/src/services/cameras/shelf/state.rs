@@ -73,6 +73,20 @@ impl State {
         }
     }
 
+    /// What is live of a node's cameras ends, for these are away; replays wait for them.
+    pub(super) fn end_live(&mut self, node: &str) {
+        let is_away = |name: &str| {
+            self.cameras.get(name).is_some_and(|camera| camera.node == node && !camera.is_online)
+        };
+        let live = self.flows.iter().filter(|(_, flow)| !flow.message.is_replay());
+        let away = live.filter(|(_, flow)| is_away(&flow.message.camera));
+        let flows: Vec<u64> = away.map(|(&flow, _)| flow).collect();
+        for flow in flows {
+            self.slots_of(flow).iter().for_each(|slot| slot.close_away());
+            self.end(flow);
+        }
+    }
+
     /// A flow is over: what waits for its subscribers is the last that they hear.
     pub(super) fn end(&mut self, flow: u64) {
         let of_flow = self.subscriptions.iter().filter(|(_, one)| one.flow == flow);
