@@ -14,7 +14,8 @@
 //! | `tide.rs` | the default controller: keeps a small standing queue |
 //! | `round_trip.rs`, `standing_queue.rs`, `delivery_rate.rs`, `swing.rs`, `route_change.rs` | what `tide` observes: path, queue, acknowledged rate, how restless it is, a path that became longer |
 //! | `target.rs` | how long a queue it keeps |
-//! | `losses.rs`, `rival.rs` | what lost bytes tell it, and how it holds its part beside one who fills the queue |
+//! | `losses.rs` | what lost bytes tell it |
+//! | `tide_beside.rs`, `rival.rs` | the same, holding its part beside one who fills the queue |
 //! | `max_rate.rs`, `window_filter.rs` | windowed maximum and minimum |
 //! | `known.rs`, `unlimited.rs`, `reported.rs`, `capped.rs` | controllers without a search, and the cap of a configured rate |
 //! | `baselines/` | BBR, Copa and LEDBAT, selectable by name |
@@ -71,6 +72,7 @@ tidegate_types::algorithms! {
         mod {
             #[default]
             Tide = "tide" in tide: "Keeps a small standing queue.",
+            TideBeside = "tide-beside" in tide_beside: "As tide, and holds a part of the link beside loss-based flows.",
         }
         mod baselines {
             Bbr = "bbr" in bbr: "BBR: paces at the largest delivery rate seen lately.",

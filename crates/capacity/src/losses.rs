@@ -9,7 +9,7 @@ use std::time::Duration;
 use tidegate_types::units::{Size, Time};
 
 use super::Ack;
-use super::tide::WINDOW_START;
+use super::target::WINDOW_START;
 use super::window_filter::{Extreme, WindowFilter};
 
 /// Round trips over which the longest queue before a loss is sought.

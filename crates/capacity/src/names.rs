@@ -72,7 +72,7 @@ mod tests {
             assert_eq!(controller.name().parse(), Ok(controller));
         }
         let error = "tied".parse::<RateControllerName>().unwrap_err();
-        assert!(error.contains("\"tied\"") && error.contains("tide, bbr"), "{error}");
+        assert!(error.contains("\"tied\"") && error.contains("tide, tide-beside, bbr"), "{error}");
     }
 
     #[test]

@@ -62,6 +62,8 @@ pub(super) struct Seen {
 /// The rival of one uplink, if there is one.
 #[derive(Debug, Default)]
 pub(super) struct Rival {
+    /// Whether a queue is ever taken for a rival's.
+    is_sought: bool,
     /// Bytes/s that we hold; `None` without a rival.
     held: Option<f64>,
     /// What the link carried when it was ours, bytes/s, and when that was last true.
@@ -91,6 +93,21 @@ struct Dip {
 }
 
 impl Rival {
+    /// None is known yet.
+    pub(super) fn sought() -> Rival {
+        Rival { is_sought: true, ..Rival::default() }
+    }
+
+    /// Nobody is ever taken for one.
+    pub(super) fn unsought() -> Rival {
+        Rival::default()
+    }
+
+    /// Whether a queue is ever taken for a rival's.
+    pub(super) fn is_sought(&self) -> bool {
+        self.is_sought
+    }
+
     /// Bytes/s to hold beside it.
     pub(super) fn held(&self) -> Option<f64> {
         self.held.map(|held| if self.dip.is_some() { held / 2.0 } else { held })
@@ -116,7 +133,8 @@ impl Rival {
 
     /// Whether a queue that stands, and that should not, would be a rival's.
     pub(super) fn is_likely(&self, now: Time) -> bool {
-        self.refused_until <= now
+        self.is_sought
+            && self.refused_until <= now
             && (self.overflow.is_some_and(|(at, _)| at + PROOF.0 > now)
                 || self.seen_at.is_some_and(|at| at + PROOF.1 > now))
     }
@@ -242,7 +260,7 @@ mod tests {
     }
 
     fn likely() -> Rival {
-        let mut rival = Rival::default();
+        let mut rival = Rival::sought();
         rival.is_absent(seconds(1), 1e6);
         assert!(!rival.is_likely(seconds(1)));
         rival.overflowed(seconds(2), 0.2);

@@ -22,6 +22,9 @@ const BY_PIECES_MAX: f64 = 0.050;
 /// Time over which a piece counts as the largest.
 const PIECE_PERIOD: Duration = Duration::from_millis(500);
 
+/// First window: what TCP sends at first (RFC 6928).
+pub(super) const WINDOW_START: f64 = 14_600.0;
+
 /// How long a queue stands below the scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueBelow {

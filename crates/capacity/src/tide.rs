@@ -33,13 +33,11 @@ use super::round_trip::RoundTrips;
 use super::route_change::RouteChange;
 use super::standing_queue::Standing;
 use super::swing::Swing;
-use super::target::Target;
+use super::target::{Target, WINDOW_START};
 
 use crate::QueueBelow;
 use crate::controller::{Ack, Build, RateController};
 
-/// First window: what TCP sends at first (RFC 6928).
-pub(super) const WINDOW_START: f64 = 14_600.0;
 /// Two cuts with their framing: one under way and one being acknowledged.
 const WINDOW_MIN: f64 = 3_000.0;
 /// 128 MiB: 1 Gbit/s over a second.
@@ -92,6 +90,7 @@ enum Mode {
 
 /// How one is made.
 pub(crate) const ENTRY: Build = |known| Box::new(Tide::new(known.remembered, known.queue));
+
 /// The rate controller's state. Rates are bytes/s, round trips seconds.
 #[derive(Debug)]
 pub(super) struct Tide {
@@ -124,6 +123,11 @@ pub(super) struct Tide {
 impl Tide {
     /// A rate controller that knows nothing but perhaps a rate of an earlier run, of which it starts with half.
     pub(super) fn new(remembered: Option<Rate>, queue: QueueBelow) -> Self {
+        Tide::beside(Rival::unsought(), remembered, queue)
+    }
+
+    /// The same, with what it makes of rivals.
+    pub(super) fn beside(rival: Rival, remembered: Option<Rate>, queue: QueueBelow) -> Self {
         Tide {
             rate: MaxRate::new(remembered.map_or(0.0, Rate::as_f64) / 2.0),
             sound_rate: 0.0,
@@ -136,7 +140,7 @@ impl Tide {
             calm: 0,
             swing: Swing::default(),
             losses: Losses::new(),
-            rival: Rival::default(),
+            rival,
             longer: None,
             is_starting: true,
             mode: Mode::Steady,
@@ -207,7 +211,7 @@ impl Tide {
         let Some(queue) = self.losses.push(now, Heard { ack, path, target, rate }) else { return };
         self.is_starting = false;
         self.rival.overflowed(now, queue + path - base);
-        if base < path {
+        if base < path && self.rival.is_sought() {
             self.longer = None;
             self.trips.restart(base);
             self.rival.comes(now, self.trips.queue(), rate);

@@ -8,7 +8,6 @@ mod ending;
 mod filling;
 mod granting;
 mod limiting;
-mod marking;
 mod owning;
 mod reloading;
 mod sharing;

@@ -7,5 +7,6 @@ mod crash;
 mod gathering;
 mod lent;
 mod logged;
+mod marking;
 mod outputs;
 mod patient;

@@ -90,7 +90,9 @@ pub(crate) fn folders_make_no_circle(files: &[File]) -> Vec<String> {
 
 /// The contract between the node and its drivers, and what it may use beside itself.
 const CONTRACT: &str = "tidegate/src/node/contract";
-const BELOW_CONTRACT: &[&str] = &["tidegate/src/support", "tidegate/src/node/broker"];
+/// Scripts are below the node, and no drivers.
+const BELOW_CONTRACT: &[&str] =
+    &["tidegate/src/support", "tidegate/src/script", "tidegate/src/node/broker"];
 
 /// The driver contract uses nothing of those who keep to it.
 pub(crate) fn the_contract_knows_no_driver(files: &[File]) -> Vec<String> {
