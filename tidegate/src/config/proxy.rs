@@ -54,7 +54,7 @@ keys! {
             sample(r#"{ certificate = "/etc/tidegate/pki/proxy.pem", key = "/etc/tidegate/pki/proxy.key" }"#),
         /// The upstream where connections go whose client begins with something else than HTTP; their bytes pass as they
         /// are. Not with tls. Default: such a client gets 400.
-        pub other: Option<String>; sample("app"),
+        pub other: Option<String>; apart("app"),
         /// What responses take of the way back. Default: no bound.
         pub rate: Option<BitRate>;
             sample("100mbit") above_zero("nothing could be answered: give a rate, or leave it out"),

@@ -193,6 +193,11 @@ fn beside(key: &str) -> String {
     if key == "script" {
         return format!("{script}[[stream]]\n");
     }
+    if key == "other" {
+        return "[[proxy.route]]\nto = \"app\"\n[[proxy.upstream]]\nname = \"app\"\nto = [\"10.0.0.7:80\"]\n\
+                [[proxy.listener]]\nlisten = \"127.0.0.1:8080\"\n"
+            .into();
+    }
     let client = |more: &str| format!("[[input]]\nmqtt_client.url = \"mqtt://h\"\n{more}");
     match key.split_once('.') {
         None if key == "cap" => "[[class]]\nname = \"x\"\nlatency = \"1s\"\n".into(),
