@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(cubic.window(), 14_600 + PACKET);
         cubic.lost(3, 20);
         cubic.lost(4, 21);
-        assert_eq!(cubic.window(), (PACKET as f64 * 11.0 * 0.7) as u64);
+        assert_eq!(cubic.window(), (11.0 * 0.7 * PACKET as f64) as u64);
         cubic.timed_out(30);
         assert_eq!(cubic.anew().window(), 14_600);
     }
