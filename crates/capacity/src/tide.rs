@@ -354,7 +354,8 @@ impl RateController for Tide {
         let least = WINDOW_MIN / (self.path() + self.target());
         let is_held = self.calm < CALM_ROUNDS && !self.swing.is_restless();
         let gain = match self.losses.room() {
-            None if self.is_starting => START.2,
+            // A first window that the path holds as a whole shows nothing by leaving faster.
+            None if self.is_starting && self.rate.get() * self.path() > WINDOW_START => START.2,
             None if !is_held => PACE_GAIN.1,
             _ => PACE_GAIN.0,
         };

@@ -79,7 +79,7 @@ fn mistakes_are_named() {
         Err(error) => error.to_string(),
     };
     assert!(error(&["node-hill"]).contains("node-hill"));
-    assert!(error(&["node-hol", "--law", "tied"]).contains("tide, bbr"));
+    assert!(error(&["node-hol", "--law", "tied"]).contains("tide, tide-beside, bbr"));
     assert!(error(&["node-hol", "--sead", "1"]).contains("--sead"));
     assert!(error(&["nowhere.toml"]).contains("cannot read nowhere.toml"));
 }

@@ -347,7 +347,9 @@ fn is_the_rung_of(told: &str, frame: &FrameMessage) {
     let rung = format!("{eighths}/8 of the size, quality {quality}: accuracy ");
     let lines = lines(told);
     assert!(lines["rung"].iter().any(|line| line.starts_with(&rung)), "{rung} {told}");
-    assert!(lines["ended"].iter().any(|line| line.starts_with("delivered, ")), "{told}");
+    // A machine that is busy may bring it late.
+    let came = |line: &&str| ["delivered, ", "late, "].iter().any(|how| line.starts_with(how));
+    assert!(lines["ended"].iter().any(|line| came(&&**line)), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
