@@ -17,18 +17,6 @@ pub(super) const RIVALS: [RateControllerName; 4] = [
     RateControllerName::Ledbat,
 ];
 
-fn load(name: &str, latency: u64, size: u64, arrivals: Arrivals) -> LoadSpec {
-    LoadSpec {
-        name: name.into(),
-        key: name.into(),
-        latency: Span::millis(latency),
-        size: (Amount(size), Amount(size)),
-        arrivals,
-        from: Span::default(),
-        until: None,
-    }
-}
-
 fn link(megabits: f64, delay: u64) -> LinkSpec {
     LinkSpec::new(Speed::megabits(megabits), Span::millis(delay), Amount(256 * 1024))
 }
@@ -53,8 +41,8 @@ pub(super) fn hol() -> Scenario {
         connection: ConnectionSpec::default(),
         link: link(2.0, 50),
         load: vec![
-            load("alarm", 50, 200, Arrivals::Constant(5.0)),
-            load("bulk", 1000, 20_000, Arrivals::Constant(20.0)),
+            LoadSpec::steady("alarm", 50, 200, Arrivals::Constant(5.0)),
+            LoadSpec::steady("bulk", 1000, 20_000, Arrivals::Constant(20.0)),
         ],
         flow: Vec::new(),
         step: Vec::new(),
@@ -70,8 +58,8 @@ fn busy(name: &str, megabits: f64, delay: u64) -> Scenario {
         drain: Span::default(),
         link: link(megabits, delay),
         load: vec![
-            load("alarm", 50, 200, Arrivals::Constant(50.0)),
-            load("bulk", 1000, 20_000, Arrivals::Backlogged),
+            LoadSpec::steady("alarm", 50, 200, Arrivals::Constant(50.0)),
+            LoadSpec::steady("bulk", 1000, 20_000, Arrivals::Backlogged),
         ],
         ..hol()
     }
@@ -168,9 +156,9 @@ fn idle_then_burst(falls_to: Option<f64>) -> Scenario {
         None => "idle, then burst".into(),
     };
     let mut scenario = busy(&name, 8.0, 50);
-    let alarms = load("alarm", 50, 200, Arrivals::Constant(50.0));
-    let trickle = load("trickle", 500, 2000, Arrivals::Constant(45.0));
-    let mut burst = load("bulk", 1000, 20_000, Arrivals::Backlogged);
+    let alarms = LoadSpec::steady("alarm", 50, 200, Arrivals::Constant(50.0));
+    let trickle = LoadSpec::steady("trickle", 500, 2000, Arrivals::Constant(45.0));
+    let mut burst = LoadSpec::steady("bulk", 1000, 20_000, Arrivals::Backlogged);
     burst.from = Span::millis((quiet * 1e3) as u64);
     scenario.load = vec![alarms, trickle, burst];
     scenario.length = Span::millis((end * 1e3) as u64);

@@ -62,7 +62,7 @@ const SEEDS: &[&str] = &["seed", "seeds"];
 pub const SCENARIOS: [Scenario; 31] = [
     scenario("node-hol", "Alarms beside bulk at 160 % of 2 Mbit/s, under each scheduler", &["seed", "scheduler", "law", "speed"], |lab, asked| lab.hol(asked)),
     scenario("node-steps", "A link that falls from 8 to 1 Mbit/s and rises, and 15 other disturbances", &["seed", "law", "speed"], |lab, asked| lab.steps(asked)),
-    scenario("node-beside", "A node at a tail-drop queue that a Reno or CUBIC flow fills, beside BBR in its place", &["seed", "law"], |_, asked| beside::run(&asked.laws(), asked.seed())),
+    scenario("node-beside", "A node at a tail-drop queue that a Reno or CUBIC flow fills, beside BBR in its place: see --law tide-beside", &["seed", "law"], |_, asked| beside::run(&asked.laws(), asked.seed())),
     scenario("node-seeds", "Random worlds: nothing is lost, nothing is stuck, no promise is broken", &["seed", "seeds", "speed"], |lab, asked| lab.seeds(asked)),
     scenario("node-janus", "JANUS's evaluation of one node, 39 cases under each scheduler", &["seed"], |_, asked| paper::node_janus(asked.seed())),
     scenario("node-tables", "JANUS's figures and tables of one busy node, each run several times", &["seed", "seeds", "data"], |_, asked| tables::tables(&asked.given.data, asked.seed(), asked.runs(RUNS))),

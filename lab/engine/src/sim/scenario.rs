@@ -156,6 +156,21 @@ pub struct LoadSpec {
     pub until: Option<Span>,
 }
 
+impl LoadSpec {
+    /// A source with a key of its own, from the begin to the end: a bound in milliseconds, and bytes of payload.
+    pub fn steady(name: &str, latency: u64, size: u64, arrivals: Arrivals) -> LoadSpec {
+        LoadSpec {
+            name: name.into(),
+            key: name.into(),
+            latency: Span::millis(latency),
+            size: (Amount(size), Amount(size)),
+            arrivals,
+            from: Span::default(),
+            until: None,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arrivals {
     /// So many a second, evenly.

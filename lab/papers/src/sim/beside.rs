@@ -1,4 +1,4 @@
-//! `lab sim node-beside`: a node at a tail-drop queue that a loss-based flow fills, under each law.
+//! `lab sim node-beside`: a node at a tail-drop queue that a loss-based flow fills, under each law. `tide-beside` is made for it.
 //!
 //! Queues of half, one and four bandwidth-delay products; the flow comes, stays for long and goes. What is asked: the node's
 //! part of the link, what its alarms wait meanwhile, and whether both are as before once the flow has gone.
@@ -31,15 +31,6 @@ const PART: f64 = 0.35;
 fn scenario(link: (f64, u64), queue: f64, flow: (FlowKind, &str)) -> Scenario {
     let (megabits, delay) = link;
     let bytes = queue * megabits * 125.0 * 2.0 * delay as f64;
-    let load = |name: &str, latency: u64, size: u64, arrivals: Arrivals| LoadSpec {
-        name: name.into(),
-        key: name.into(),
-        latency: Span::millis(latency),
-        size: (Amount(size), Amount(size)),
-        arrivals,
-        from: Span::default(),
-        until: None,
-    };
     let phase = |name: &str, from: u64, until: u64| Phase {
         name: name.into(),
         from: Span::seconds(from),
@@ -55,8 +46,8 @@ fn scenario(link: (f64, u64), queue: f64, flow: (FlowKind, &str)) -> Scenario {
         connection: ConnectionSpec::default(),
         link: LinkSpec::new(Speed::megabits(megabits), Span::millis(delay), Amount(bytes as u64)),
         load: vec![
-            load(report::ALARM, 50, 200, Arrivals::Constant(50.0)),
-            load("bulk", 1000, 20_000, Arrivals::Backlogged),
+            LoadSpec::steady(report::ALARM, 50, 200, Arrivals::Constant(50.0)),
+            LoadSpec::steady("bulk", 1000, 20_000, Arrivals::Backlogged),
         ],
         flow: vec![FlowSpec { kind: flow.0, from, until }],
         step: Vec::new(),
