@@ -74,6 +74,8 @@ pub struct Rule {
     /// Set for the rule of records that neighbours send here for our uplink, by their class there: it
     /// covers all of these and nothing else.
     pub relays: Option<ClassId>,
+    /// The neighbours that may carry its records, for their far ends are the same; `None`: all.
+    pub lent_to: Option<Arc<[OutputId]>>,
 }
 
 impl Rule {
@@ -97,6 +99,7 @@ impl Rule {
             script: None,
             script_name: None,
             relays: None,
+            lent_to: None,
         }
     }
 
