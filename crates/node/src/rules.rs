@@ -76,6 +76,8 @@ pub struct Rule {
     pub relays: Option<ClassId>,
     /// The neighbours that may carry its records, for their far ends are the same; `None`: all.
     pub lent_to: Option<Arc<[OutputId]>>,
+    /// It covers what comes by sources that are bound to it, and nothing by its key.
+    pub is_bound: bool,
 }
 
 impl Rule {
@@ -100,6 +102,7 @@ impl Rule {
             script_name: None,
             relays: None,
             lent_to: None,
+            is_bound: false,
         }
     }
 
@@ -224,7 +227,7 @@ impl Rules {
         let covers = |rule: &Rule| {
             let is_covered =
                 rule.filters.is_empty() || rule.filters.iter().any(|filter| filter.matches(key));
-            is_covered && rule.relays.is_none()
+            is_covered && rule.relays.is_none() && !rule.is_bound
         };
         self.asked.iter().copied().find(|&rule| covers(self.get(rule)))
     }

@@ -105,5 +105,6 @@ fn rule(stream: &StreamConfig, config: &Config, classes: &Classes) -> anyhow::Re
         script_name: stream.script.as_deref().map(Into::into),
         relays: None,
         lent_to: None,
+        is_bound: false,
     })
 }
