@@ -118,6 +118,7 @@ pub fn frames(data: &[u8]) {
             eighths: 4,
             quality: 50,
             is_gray: false,
+            knobs: tidegate_frames::knobs::Knobs::default(),
             bytes: 1.0,
             accuracy: 0.5,
             accuracy_low: 0.5,

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use tidegate::input::mqtt::{self, MqttOptions};
-use tidegate::node::contract::{Arrival, Clock, Intake, Notice};
+use tidegate::node::contract::{Arrival, Clock, Intake, Notice, NoticeSender};
 use tidegate_node::io::Input;
 use tidegate_types::record::SourceId;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -101,7 +101,7 @@ async fn serve() -> Result<SocketAddr> {
 }
 
 async fn accept_all(mut inbox: mpsc::Receiver<Arrival>) {
-    let mut sources: Vec<mpsc::UnboundedSender<Notice>> = Vec::new();
+    let mut sources: Vec<NoticeSender> = Vec::new();
     while let Some(arrival) = inbox.recv().await {
         match arrival {
             Arrival::Open { notices, reply, .. } => {
@@ -112,7 +112,7 @@ async fn accept_all(mut inbox: mpsc::Receiver<Arrival>) {
                 for record in records {
                     if let Some(token) = record.token {
                         let notices = &sources[record.source.0 as usize];
-                        let _ = notices.send(Notice::Accept(token, Ok(())));
+                        notices.send(Notice::Accept(token, Ok(())));
                     }
                 }
             }

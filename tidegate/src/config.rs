@@ -116,7 +116,7 @@ keys! {
         /// standing permits alone.
         pub fleet: FleetConfig = FleetConfig::default(); restarts(),
         /// An HTTP sidecar, for `tidegate proxy` alone (docs/PROXY.md).
-        pub proxy: ProxyConfig = ProxyConfig::default(); restarts(),
+        pub proxy: ProxyConfig = ProxyConfig::default(); reloads(),
         /// Cameras: frames that shrink to fit the channel (docs/CAMERAS.md). Without listen and server there is nothing
         /// of it.
         pub frames: FramesConfig = FramesConfig::default(); restarts(),

@@ -136,6 +136,11 @@ impl Scripts {
         self.all.iter().position(|script| *script.spec.name == *name)
     }
 
+    /// All, by their places.
+    pub fn all(&self) -> impl Iterator<Item = &Script> {
+        self.all.iter()
+    }
+
     /// A script by its place.
     pub fn get(&self, id: ScriptId) -> Option<&Script> {
         self.all.get(Side::split(id).1)

@@ -12,6 +12,11 @@ const FLIGHTS_MAX: usize = 32 * 1024;
 /// Packet identifiers that there are: they are given in a circle, from 1.
 const IDS: u64 = u16::MAX as u64;
 
+/// The part of a window that was full that must be free before more goes. A subscriber that is always behind would else
+/// get a message for each that it acknowledges: a packet and a turn each, at several times the cost. Small windows have no
+/// such part.
+const ROOM_PART: usize = 16;
+
 /// Places for flights that stay where there is none.
 const FLIGHTS_KEPT: usize = 64;
 
@@ -35,6 +40,8 @@ pub(super) struct FlightWindow {
     /// Publishes on the present connection that count against its receive maximum.
     open: usize,
     receive_maximum: usize,
+    /// It was full, and too little of it is free since.
+    is_full: bool,
     last_id: u16,
     /// Identifiers that were looked at so far.
     tried: u64,
@@ -69,6 +76,7 @@ impl Default for FlightWindow {
             unsent: 0,
             open: 0,
             receive_maximum: usize::from(u16::MAX),
+            is_full: false,
             last_id: 0,
             tried: 0,
             bytes: 0,
@@ -83,12 +91,24 @@ impl FlightWindow {
         self.unsent = self.flights.len();
         self.open = 0;
         self.receive_maximum = usize::from(receive_maximum);
+        self.is_full = false;
+        self.measure();
+    }
+
+    fn max(&self) -> usize {
+        self.receive_maximum.min(FLIGHTS_MAX)
+    }
+
+    /// Whether it is full, after a change.
+    fn measure(&mut self) {
+        let free = self.max().saturating_sub(self.flights.len());
+        self.is_full = free == 0 || self.is_full && free < self.max() / ROOM_PART;
     }
 
     /// Whether another publish may begin.
     pub(super) fn has_room(&self) -> bool {
         // What is only to be released counts too: so there is never more under way than this.
-        self.unsent == 0 && self.flights.len() < self.receive_maximum.min(FLIGHTS_MAX)
+        self.unsent == 0 && !self.is_full
     }
 
     /// Begins a publish; there must be room.
@@ -109,6 +129,7 @@ impl FlightWindow {
         }
         self.flights.push_back(InFlight { id, tried, delivery: Some(delivery), number });
         self.open += 1;
+        self.measure();
         id
     }
 
@@ -181,6 +202,7 @@ impl FlightWindow {
         self.bytes += delivery.as_ref().map_or(0, |delivery| delivery.message.size());
         self.flights.push_back(InFlight { id, tried: 0, delivery, number });
         self.unsent += 1;
+        self.measure();
     }
 
     /// What the journal is to hear.
@@ -215,6 +237,7 @@ impl FlightWindow {
                 self.news.done.push(number);
             }
         }
+        self.measure();
         if self.flights.is_empty() {
             self.flights.shrink_to(FLIGHTS_KEPT);
         }

@@ -53,6 +53,10 @@ impl RateController for Capped {
         self.controller.urgent(bound);
     }
 
+    fn couple(&mut self, factor: f64) {
+        self.controller.couple(factor);
+    }
+
     fn report_rate(&mut self, rate: Rate) {
         self.controller.report_rate(rate);
     }

@@ -127,6 +127,9 @@ pub trait RateController: std::fmt::Debug + Send {
     fn urgent(&mut self, _bound: Option<Duration>) {}
     /// What is below has found its own capacity, in bytes/s. Only `told` listens.
     fn report_rate(&mut self, _rate: Rate) {}
+    /// What an acknowledged byte adds at most for each byte of a packet, over the windows of all paths of a link: α of RFC 6356
+    /// over their sum. Only `coupled` listens.
+    fn couple(&mut self, _factor: f64) {}
     /// The estimated capacity in bytes/s; zero while nothing is known.
     fn rate(&self) -> Rate;
     /// Bytes that may be unacknowledged.

@@ -20,6 +20,7 @@
 //! | `max_rate.rs`, `window_filter.rs` | windowed maximum and minimum |
 //! | `known.rs`, `unlimited.rs`, `reported.rs`, `capped.rs` | controllers without a search, and the cap of a configured rate |
 //! | `baselines/` | BBR, Copa and LEDBAT, selectable by name |
+//! | `coupled.rs` | MPTCP's windows, for a link that does what FD-MVQS's paper does |
 //!
 //! ```
 //! use tidegate_capacity::uplink::Uplink;
@@ -87,6 +88,7 @@ tidegate_types::algorithms! {
         }
     }
     unlisted {
+        Coupled = "coupled" in coupled: "MPTCP's windows (RFC 6356): for a link's paths.",
         Reported = "told" in reported: "A link below has found its own capacity and reports it.",
     }
     gone { "tide-restless" => "write \"tide\", or leave it out: the default law does what it did", }

@@ -48,6 +48,8 @@ pub struct FlowCounts {
     pub inaccurate: u64,
     /// Could not be encoded.
     pub unencoded: u64,
+    /// Showed what the one before had shown.
+    pub unchanged: u64,
     /// Bytes of frames that left.
     pub bytes: u64,
 }
@@ -72,6 +74,8 @@ tidegate_types::named! {
         Inaccurate = "inaccurate",
         /// It could not be encoded.
         Unencoded = "unencoded",
+        /// It showed what the one before had shown.
+        Unchanged = "unchanged",
     }
 }
 
@@ -190,6 +194,7 @@ impl Flow {
             FrameResult::Backlogged => &mut counts.backlogged,
             FrameResult::Inaccurate => &mut counts.inaccurate,
             FrameResult::Unencoded => &mut counts.unencoded,
+            FrameResult::Unchanged => &mut counts.unchanged,
         } += 1;
         if self.endings.len() >= ENDINGS_MAX {
             self.endings.pop_front();
@@ -263,8 +268,17 @@ impl Flow {
 
     /// The frame named last cannot be encoded.
     pub fn failed(&mut self) {
+        self.drop_named(FrameResult::Unencoded);
+    }
+
+    /// The frame named last shows what the one before has shown: it does not leave.
+    pub fn unchanged(&mut self) {
+        self.drop_named(FrameResult::Unchanged);
+    }
+
+    fn drop_named(&mut self, result: FrameResult) {
         if let Some(sending) = self.sending.pop_back() {
-            self.count(sending.began_at, sending.waiting, FrameResult::Unencoded);
+            self.count(sending.began_at, sending.waiting, result);
         }
         self.is_due = true;
     }

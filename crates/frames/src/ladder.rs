@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use super::knobs::Knobs;
+
 /// Most rungs of a ladder: finer steps than these are below what frames of one scene differ by.
 pub const RUNGS_MAX: usize = 64;
 /// Weight of a new frame in the content's factor: a new scene is learned within three frames.
@@ -24,6 +26,8 @@ pub struct Rung {
     pub quality: u8,
     /// Without its chroma.
     pub is_gray: bool,
+    /// What only the Mez paper does to a picture.
+    pub knobs: Knobs,
     /// Mean bytes of a frame; above 0.
     pub bytes: f64,
     /// Accuracy of a detector on it over that on the source, 0 to 1.
@@ -155,6 +159,7 @@ pub(super) mod tests {
             eighths: 8,
             quality: 60,
             is_gray: false,
+            knobs: Knobs::default(),
             bytes,
             accuracy,
             accuracy_low: accuracy,

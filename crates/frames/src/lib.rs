@@ -6,12 +6,12 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `ladder.rs` | rungs, and their bytes corrected by recent frames |
+//! | `ladder.rs`, `knobs.rs` | rungs, and their bytes corrected by recent frames; what only the paper does to a picture |
 //! | `controller.rs`, `names.rs` | the `Controller` trait; the controllers by name |
 //! | `feed_forward.rs`, `pi.rs`, `fixed.rs` | the default controller, the paper's, and one that never changes |
 //! | `feasibility.rs`, `subscription.rs` | whether a subscriber's bounds can be kept; what becomes of a frame |
 //! | `flow.rs`, `piece.rs`, `transit.rs` | the newest frame first; a frame in pieces; how long frames were under way |
-//! | `calibrate.rs`, `channel.rs` | accuracy of a rung by a detector; latency of a channel by probes |
+//! | `calibrate.rs`, `channel.rs`, `tune.rs` | accuracy of a rung by a detector; latency of a channel by probes; gains of `pi` |
 //! | `jpeg.rs`, `split.rs`, `archive.rs` | the header of a JPEG; JPEGs out of a byte stream; frames in a file |
 //!
 //! ```
@@ -23,6 +23,7 @@
 //!     eighths: 8,
 //!     quality,
 //!     is_gray: false,
+//!     knobs: Default::default(),
 //!     bytes,
 //!     accuracy,
 //!     accuracy_low: accuracy,
@@ -44,6 +45,7 @@ mod feed_forward;
 mod fixed;
 mod flow;
 pub mod jpeg;
+pub mod knobs;
 mod ladder;
 mod names;
 mod pi;
@@ -51,6 +53,7 @@ pub mod piece;
 mod split;
 mod subscription;
 mod transit;
+pub mod tune;
 
 pub use self::controller::{Controller, ControllerInput};
 pub use self::feasibility::Infeasible;

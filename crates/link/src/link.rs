@@ -5,6 +5,7 @@ mod transmit;
 
 use std::collections::VecDeque;
 
+use tidegate_capacity::RateControllerName;
 use tidegate_types::units::{Rate, Ratio, Size, Time};
 
 use crate::error::WireError;
@@ -191,8 +192,22 @@ impl Link {
         if let Some((sent_at, delay)) = outcome.measured.filter(|_| self.options.spares_shared) {
             self.shared.push(self.now, path, sent_at, delay);
         }
+        if self.options.controller == RateControllerName::Coupled {
+            self.couple();
+        }
         self.drain_spare();
         self.settle_outcome(outcome);
+    }
+
+    /// Windows of MPTCP's kind grow together: α over their sum (RFC 6356, section 3).
+    fn couple(&mut self) {
+        let known = self.paths.iter().filter_map(|path| path.window_and_trip(self.now));
+        let (best, sum) = known.fold((0.0_f64, 0.0), |(best, sum), (window, trip)| {
+            (best.max(window / trip / trip), sum + window / trip)
+        });
+        if sum > 0.0 {
+            self.paths.iter_mut().for_each(|path| path.couple(best / sum / sum));
+        }
     }
 
     /// What waits for a path that is spare from now on goes by others.

@@ -81,6 +81,21 @@ impl LinkOptions {
     }
 }
 
+impl LinkOptions {
+    /// A link that does what FD-MVQS's paper does and nothing else: MPTCP's windows, which every loss halves, its scheduler with
+    /// its prediction, neither repairs nor copies.
+    pub fn of_paper(incarnation: u32, paths: usize) -> Self {
+        LinkOptions {
+            controller: RateControllerName::Coupled,
+            schedule: PathSchedulerName::FdMvqsPaper,
+            predictor: PredictorName::Chaos,
+            guard: RedundancyName::Off,
+            doubles_repeats: false,
+            ..LinkOptions::new(incarnation, paths)
+        }
+    }
+}
+
 /// What is known of a path before it is measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PathOptions {

@@ -258,6 +258,18 @@ impl Path {
         self.delay.push(now, mark.at(), ack.received_at, rtt);
     }
 
+    /// Its window in bytes and its round trip in seconds, once one was measured.
+    pub(super) fn window_and_trip(&self, now: Time) -> Option<(f64, f64)> {
+        let trip = self.trips.smoothed().as_secs_f64();
+        let is_known = self.state == PathHealth::Up && trip > 0.0;
+        is_known.then(|| (self.control.window(now).as_f64(), trip))
+    }
+
+    /// See [`PathControl::couple`].
+    pub(super) fn couple(&mut self, factor: f64) {
+        self.control.couple(factor);
+    }
+
     /// Finds lost packets.
     fn lost(&mut self, now: Time, outcome: &mut Settled) {
         let lost = self.in_flight.lost(now, self.trips.patience());

@@ -61,6 +61,8 @@ pub(super) struct PathControl {
     /// While it is not over, it may allow more than the rate controller does.
     start: Start,
     controller_starts: bool,
+    /// Whether the controller hears of every loss: its window is what losses leave of it.
+    hears_losses: bool,
     pacer: Pacer,
     /// Bytes that were sent.
     sent: Size,
@@ -96,8 +98,11 @@ impl PathControl {
             start: Start::new(remembered),
             controller_starts: !matches!(
                 controller,
-                RateControllerName::Known | RateControllerName::Unlimited
+                RateControllerName::Known
+                    | RateControllerName::Unlimited
+                    | RateControllerName::Coupled
             ),
+            hears_losses: controller == RateControllerName::Coupled,
             pacer: Pacer::default(),
             sent: Size::ZERO,
             carried: Size::ZERO,
@@ -140,9 +145,8 @@ impl PathControl {
     /// Takes an acknowledgement.
     pub(super) fn acked(&mut self, now: Time, feedback: &Feedback) {
         let Feedback { mark, rtt, acked, lost, in_flight, queue, received_at } = *feedback;
-        let is_congested = queue > CONGESTED.max(CONGESTED_PART * rtt.as_secs_f64());
-        let (carried, dropped) =
-            if is_congested { (acked, lost) } else { (acked + lost, Size::ZERO) };
+        let is_told = self.hears_losses || explains_loss(queue, rtt);
+        let (carried, dropped) = if is_told { (acked, lost) } else { (acked + lost, Size::ZERO) };
         self.carried += carried;
         self.reached_at = now;
         let ack = Ack {
@@ -191,6 +195,11 @@ impl PathControl {
     fn factor(&self, now: Time) -> f64 {
         let is_decreased = now < self.decreased_until;
         self.decrease_factor.filter(|_| is_decreased).unwrap_or(1.0)
+    }
+
+    /// How its window grows beside those of the other paths.
+    pub(super) fn couple(&mut self, factor: f64) {
+        self.controller.couple(factor);
     }
 
     /// The estimated capacity, loss of the path included; zero while nothing is known.

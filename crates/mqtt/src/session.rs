@@ -27,6 +27,7 @@ use tidegate_types::record::{Offered, RefuseReason, SourceId};
 use tidegate_types::units::Time;
 
 use self::answers::Answers;
+pub use self::deliver::PublishLayout;
 pub use self::end::{Denied, End};
 pub use self::exercise::exercise;
 pub use self::greeting::Claim;
@@ -235,6 +236,15 @@ impl<S: SessionSubscriber> Session<S> {
                 Ok(Front::Partial(size)) => return (done, SessionStep::Read(size)),
                 Err(violation) => return (done, self.violated(violation, None, effects)),
             };
+            if let (Phase::Open, Some(version), write::PUBACK) =
+                (self.phase, self.version, frame.first)
+            {
+                match self.acknowledged(version, &buffer[done..]) {
+                    Ok(size) => done += size,
+                    Err(violation) => return (done, self.violated(violation, None, effects)),
+                }
+                continue;
+            }
             done += frame.size;
             match self.packet(now, frame, buffer.len() - done, effects) {
                 Ok(None) => {}

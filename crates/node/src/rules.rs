@@ -74,6 +74,10 @@ pub struct Rule {
     /// Set for the rule of records that neighbours send here for our uplink, by their class there: it
     /// covers all of these and nothing else.
     pub relays: Option<ClassId>,
+    /// The neighbours that may carry its records, for their far ends are the same; `None`: all.
+    pub lent_to: Option<Arc<[OutputId]>>,
+    /// It covers what comes by sources that are bound to it, and nothing by its key.
+    pub is_bound: bool,
 }
 
 impl Rule {
@@ -97,6 +101,8 @@ impl Rule {
             script: None,
             script_name: None,
             relays: None,
+            lent_to: None,
+            is_bound: false,
         }
     }
 
@@ -221,7 +227,7 @@ impl Rules {
         let covers = |rule: &Rule| {
             let is_covered =
                 rule.filters.is_empty() || rule.filters.iter().any(|filter| filter.matches(key));
-            is_covered && rule.relays.is_none()
+            is_covered && rule.relays.is_none() && !rule.is_bound
         };
         self.asked.iter().copied().find(|&rule| covers(self.get(rule)))
     }

@@ -25,7 +25,7 @@ class Training(unittest.TestCase):
     def test_the_file_says_what_was_trained(self) -> None:
         """Trees, polynomial and networks, evaluated from the file, are those of scikit-learn."""
         from tidegate.model import _train
-        from tidegate.model._learned import _residual
+        from tidegate.model._learned import _residual, paper_features
         from tidegate.model._physics import foresee
 
         some = _simulate.many(40, 2, 3.0, 5, 0.0)
@@ -39,7 +39,9 @@ class Training(unittest.TestCase):
         networks = {"networks": {str(len(some[0].topics)): _train._network(runs, (6,), options)}}
         batch = Batch.of(runs)
         file = Learned("", "edf", learned.machine, {}, None, networks).p90(batch, "paper")
-        trained = np.exp(_train._fitted(runs, (6,), options)[1](batch))
+        rows = paper_features(batch).reshape(-1, 6)
+        scaler, network = _train.fitted(rows, _train._logs(batch).reshape(-1), (6,), options.seed)
+        trained = np.exp(network.predict(scaler.transform(rows))).reshape(file.shape)
         self.assertTrue(np.allclose(file, trained, rtol=1e-9))
 
     def test_what_was_learned_holds_for_others(self) -> None:
@@ -59,6 +61,29 @@ class Training(unittest.TestCase):
             verdict = judge(Cases.of(learned.p90(batch), batch))
             self.assertGreater(verdict.r2, 0.8, verdict)
             self.assertGreater(verdict.right, 0.9, verdict)
+
+    def test_the_papers_networks_have_the_papers_layers(self) -> None:
+        """And its table has a row for each k, of topics that were not trained with."""
+        from tidegate.model import _table, _train
+
+        self.assertEqual([_train.layers_of(k) for k in (2, 5, 6)], [(40, 40), (40, 40), (100, 100)])
+        one = _table.row(2, 60, 20.0, 1)
+        self.assertEqual((one.together, one.topics), (2, 114))
+        self.assertGreater(one.training, 0.9, one)
+        self.assertGreater(one.validation, 0.7, one)
+
+    def test_threads_of_topics_share_the_processors(self) -> None:
+        """By hand: five always busy ones get four fifths of a processor each, less what they slow each other down."""
+        from tidegate.model import _table
+
+        def busy(count: int) -> float:
+            topics = [Topic(1000.0, 0.05, 0.0, 1, 1.0)] * count
+            measured = _table.run(topics, 10.0, np.random.default_rng(1), "busy")
+            # Ten thousand records come at once, so to speak: the last one that is served tells the speed.
+            return measured.topics[0].p99_seconds
+
+        self.assertAlmostEqual(busy(5) / busy(1), 1.25 * 1.12, delta=0.03)
+        self.assertAlmostEqual(busy(4) / busy(1), 1.09, delta=0.03)
 
     def test_what_cannot_be_read_is_named(self) -> None:
         """With the exit code of a mistake."""

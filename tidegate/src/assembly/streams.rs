@@ -104,5 +104,7 @@ fn rule(stream: &StreamConfig, config: &Config, classes: &Classes) -> anyhow::Re
         script: stream.script.as_ref().map(script).transpose()?,
         script_name: stream.script.as_deref().map(Into::into),
         relays: None,
+        lent_to: None,
+        is_bound: false,
     })
 }

@@ -7,6 +7,7 @@ mod arguments;
 pub mod broker;
 mod channel;
 pub mod detector;
+mod gains;
 mod pictures;
 
 use std::collections::BTreeMap;
@@ -18,14 +19,18 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use tidegate_frames::calibrate::{Agreement, MeasuredRung, Sample, front, measure};
 use tidegate_frames::jpeg::JpegHeader;
+use tidegate_frames::knobs::{Artifacts, Knobs};
 use tidegate_frames::{RUNGS_MAX, Rung};
 
 pub use self::arguments::{
     BrokerArguments, CALIBRATE_HELP, CalibrateCommand, ChannelArguments, FramesArguments,
+    GainsArguments,
 };
 use self::detector::{Detector, open};
 use crate::script::vm::thread_time;
-use crate::services::cameras::{Shrunk, Written, WrittenRung, shrink};
+use crate::services::cameras::{
+    Shrunk, Written, WrittenArtifacts, WrittenRung, shrink, shrink_after,
+};
 
 /// Widths and heights that are tried, eighths.
 const SCALES: [u8; 5] = [8, 6, 4, 3, 2];
@@ -45,32 +50,60 @@ pub fn calibrate(command: &CalibrateCommand) -> anyhow::Result<ExitCode> {
             channel::channel(arguments)?;
             Ok(ExitCode::SUCCESS)
         }
+        CalibrateCommand::Gains(arguments) => {
+            gains::gains(arguments)?;
+            Ok(ExitCode::SUCCESS)
+        }
         CalibrateCommand::Broker(arguments) => broker::broker(arguments),
     }
 }
 
 /// A way to encode frames.
-type Way = (u8, u8, bool);
+type Way = (u8, u8, bool, Knobs);
+
+/// The quality beside the paper's knobs: it has none.
+const QUALITY_OF_KNOBS: u8 = 75;
+/// Its boxes.
+const BLURS: [u8; 4] = [5, 8, 10, 15];
+
+/// Each size with each blur, with each artifact removal, and without colour, as far as a JPEG has any of it.
+fn ways_of_paper() -> Vec<Way> {
+    let blurs = BLURS.map(|blur| Knobs { blur, ..Knobs::default() });
+    let removals = [Artifacts::Background, Artifacts::Contours];
+    let removals = removals.map(|artifacts| Knobs { artifacts, ..Knobs::default() });
+    let knobs = [&[Knobs::default()][..], &blurs, &removals].concat();
+    let each = |eighths| {
+        let coloured = knobs.iter().map(move |knobs| (eighths, QUALITY_OF_KNOBS, false, *knobs));
+        coloured.chain([(eighths, QUALITY_OF_KNOBS, true, Knobs::default())])
+    };
+    SCALES.into_iter().flat_map(each).collect()
+}
 
 fn ways(gray: bool) -> Vec<Way> {
     let colours: &[bool] = if gray { &[false, true] } else { &[false] };
     let mut all = Vec::new();
     for &is_gray in colours {
         for eighths in SCALES {
-            all.extend(QUALITIES.map(|quality| (eighths, quality, is_gray)));
+            all.extend(QUALITIES.map(|quality| (eighths, quality, is_gray, Knobs::default())));
         }
     }
     all
 }
 
 /// Its name among exported images.
-fn name((eighths, quality, is_gray): Way) -> String {
-    format!("{eighths}-{quality}{}", if is_gray { "-gray" } else { "" })
+fn name((eighths, quality, is_gray, knobs): Way) -> String {
+    let gray = if is_gray { "-gray" } else { "" };
+    let blur = if knobs.blur > 0 { format!("-blur{}", knobs.blur) } else { String::new() };
+    let artifacts = match knobs.artifacts {
+        Artifacts::Keep => String::new(),
+        other => format!("-{}", other.name()),
+    };
+    format!("{eighths}-{quality}{gray}{blur}{artifacts}")
 }
 
-fn rung((eighths, quality, is_gray): Way) -> Rung {
+fn rung((eighths, quality, is_gray, knobs): Way) -> Rung {
     let cost = Duration::ZERO;
-    Rung { eighths, quality, is_gray, bytes: 1.0, accuracy: 0.0, accuracy_low: 0.0, cost }
+    Rung { eighths, quality, is_gray, knobs, bytes: 1.0, accuracy: 0.0, accuracy_low: 0.0, cost }
 }
 
 fn frames(arguments: &FramesArguments) -> anyhow::Result<ExitCode> {
@@ -87,10 +120,17 @@ fn frames(arguments: &FramesArguments) -> anyhow::Result<ExitCode> {
         false => None,
     };
     let pictures = pictures::read(&arguments.pictures, arguments.frames as usize)?;
-    let mut table = Table::new(arguments.gray);
+    let mut table = match arguments.mez {
+        true => Table::new(ways_of_paper()),
+        false => Table::new(ways(arguments.gray)),
+    };
     for (at, jpeg) in pictures.iter().enumerate() {
         let within = || format!("picture {} of {}", at + 1, arguments.pictures.display());
-        table.add(at, jpeg, detector.as_mut(), arguments.export.as_deref()).with_context(within)?;
+        let before = at.checked_sub(1).and_then(|before| pictures.get(before)).map(|one| &one[..]);
+        let frame = (before, &jpeg[..]);
+        table
+            .add(at, frame, detector.as_mut(), arguments.export.as_deref())
+            .with_context(within)?;
         let boxes = table.boxes;
         say(&format!("{} of {} pictures, {boxes} boxes", at + 1, pictures.len()), false);
     }
@@ -149,14 +189,14 @@ struct Table {
 }
 
 impl Table {
-    fn new(gray: bool) -> Self {
-        Table { samples: BTreeMap::new(), ways: ways(gray), frames: 0, boxes: 0 }
+    fn new(ways: Vec<Way>) -> Self {
+        Table { samples: BTreeMap::new(), ways, frames: 0, boxes: 0 }
     }
 
     fn add(
         &mut self,
         at: usize,
-        jpeg: &[u8],
+        (before_it, jpeg): (Option<&[u8]>, &[u8]),
         mut detector: Option<&mut Box<dyn Detector>>,
         export: Option<&Path>,
     ) -> anyhow::Result<()> {
@@ -172,7 +212,8 @@ impl Table {
         }
         for &way in &self.ways {
             let before = thread_time();
-            let Shrunk { jpeg, width, height } = shrink(jpeg, &head, &rung(way))?;
+            let made = shrink_after(before_it, jpeg, &head, &rung(way))?;
+            let Shrunk { jpeg, width, height } = made;
             let cost = Duration::from_nanos(thread_time() - before);
             keep(&name(way), &jpeg)?;
             let Some(detector) = &mut detector else { continue };
@@ -229,6 +270,12 @@ impl From<&MeasuredRung> for WrittenRung {
             eighths: rung.eighths,
             quality: rung.quality,
             gray: rung.is_gray,
+            blur: rung.knobs.blur,
+            artifacts: match rung.knobs.artifacts {
+                Artifacts::Keep => None,
+                Artifacts::Background => Some(WrittenArtifacts::Background),
+                Artifacts::Contours => Some(WrittenArtifacts::Contours),
+            },
             bytes: rung.bytes.round(),
             accuracy: short(rung.accuracy),
             accuracy_low: short(rung.accuracy_low),
@@ -245,7 +292,7 @@ fn tell(written: &Written, out: Option<&Path>) {
     for rung in &written.rungs {
         let [low, _, high] = rung.bytes_quantiles.unwrap_or([rung.bytes; 3]);
         print(&format!(
-            " {}/8   {:>4}{:<5} {:>7.1}  {:>5.1} - {:<6.1} {:.3}   ({:.3} - {:.3})  {:>5.1}",
+            " {}/8   {:>4}{:<5} {:>7.1}  {:>5.1} - {:<6.1} {:.3}   ({:.3} - {:.3})  {:>5.1}{}",
             rung.eighths,
             rung.quality,
             if rung.gray { " gray" } else { "" },
@@ -256,12 +303,20 @@ fn tell(written: &Written, out: Option<&Path>) {
             rung.accuracy_low,
             rung.accuracy_high.unwrap_or(rung.accuracy),
             rung.cost_us as f64 / 1e3,
+            knobs_of(rung),
         ));
     }
     print(&written.measured);
     if let Some(file) = out {
         print(&format!("[[camera]] ladder = \"{}\"", file.display()));
     }
+}
+
+/// The paper's knobs of a rung, as a table has them at its end.
+fn knobs_of(rung: &WrittenRung) -> String {
+    let blur = if rung.blur > 0 { format!("  blur {}", rung.blur) } else { String::new() };
+    let artifacts = rung.artifacts.map(|one| format!("  {}", Artifacts::from(one).name()));
+    blur + &artifacts.unwrap_or_default()
 }
 
 /// How far it is, in one line that is written over where people look on.
@@ -289,6 +344,11 @@ mod tests {
         names.sort();
         names.dedup();
         assert_eq!(names.len(), 70);
+        let mut names: Vec<String> = ways_of_paper().into_iter().map(name).collect();
+        assert_eq!((names.len(), &*names[5], &*names[6]), (40, "8-75-background", "8-75-contours"));
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 40);
     }
 
     /// What a detector elsewhere would have found on what was exported: two things, one of them lost below
@@ -327,6 +387,7 @@ mod tests {
             detector: "none".into(),
             out: None,
             frames: 10,
+            mez: false,
             gray: false,
             by_label: false,
             export: Some(of("all")),

@@ -5,21 +5,19 @@ mod arguments;
 use std::path::Path;
 use std::process::ExitCode;
 
-use tidegate_node::rules::ScriptId;
 use tokio::task::LocalSet;
 
 pub(super) use self::arguments::PROXY_HELP;
 pub use self::arguments::ProxyArguments;
-use crate::assembly::reload::{Watch, in_place};
+use crate::assembly::reload::Watch;
 use crate::assembly::run::{Signals, fates, load};
 use crate::assembly::{Taker, read_with_files};
 use crate::cli::envoy::ExtProcArguments;
-use crate::config::{Config, ScriptConfig, read, read_file};
+use crate::config::{Config, read_file};
 use crate::observe::http;
 use crate::observe::status::{Boards, StatusSource};
 use crate::observe::systemd::Manager;
-use crate::script::Script;
-use crate::services::proxy::{Guest, Hall, specs, start};
+use crate::services::proxy::{Guest, Running, start};
 
 /// Runs a proxy until a signal stops it.
 ///
@@ -27,7 +25,7 @@ use crate::services::proxy::{Guest, Hall, specs, start};
 /// The configuration is wrong, or an address cannot be bound.
 pub fn proxy(arguments: &ProxyArguments) -> anyhow::Result<ExitCode> {
     let file = arguments.file.path();
-    on_one_thread(configuration(file, || arguments.as_text())?, file, Guest::Client)
+    on_this_thread(configuration(file, || arguments.as_text())?, file, Guest::Client)
 }
 
 /// Runs an external processor of Envoy until a signal stops it.
@@ -37,19 +35,12 @@ pub fn proxy(arguments: &ProxyArguments) -> anyhow::Result<ExitCode> {
 pub fn ext_proc(arguments: &ExtProcArguments) -> anyhow::Result<ExitCode> {
     let file = arguments.file.path();
     let config = configuration(file, || arguments.as_text())?;
-    for upstream in &config.proxy.upstream {
-        anyhow::ensure!(
-            upstream.rate.is_none() || upstream.cap().is_some(),
-            "[[proxy.upstream]] {:?}: rate = \"auto\" needs connections of our own, and Envoy has them: \
-             give a rate",
-            upstream.label()
-        );
-    }
-    on_one_thread(config, file, Guest::Envoy)
+    fits(&config, Guest::Envoy)?;
+    on_this_thread(config, file, Guest::Envoy)
 }
 
-fn on_one_thread(config: Config, file: Option<&Path>, guest: Guest) -> anyhow::Result<ExitCode> {
-    // One thread: a message's way through the hall has no hop, and no lock.
+fn on_this_thread(config: Config, file: Option<&Path>, guest: Guest) -> anyhow::Result<ExitCode> {
+    // The other threads are the proxy's own (`services/proxy/threads.rs`).
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let tasks = LocalSet::new();
     let code = tasks.block_on(&runtime, run(config, file, guest));
@@ -65,10 +56,7 @@ fn configuration(
 ) -> anyhow::Result<Config> {
     if file.is_some() {
         let config = load(file, Taker::Proxy)?;
-        anyhow::ensure!(
-            !config.proxy.listener.is_empty() && !config.proxy.upstream.is_empty(),
-            "no [[proxy.listener]] or no [[proxy.upstream]] in it: see `tidegate config`"
-        );
+        fits(&config, Guest::Client)?;
         return Ok(config);
     }
     let text = as_text()?;
@@ -79,8 +67,9 @@ fn configuration(
 
 async fn run(config: Config, file: Option<&Path>, guest: Guest) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
-    let running = start(&config, guest)?;
-    for (address, name) in &running.listens {
+    let mut watch = Watch::new(file, &config)?;
+    let mut running = start(&config, guest)?;
+    for (address, name) in running.listens() {
         tracing::info!(listener = %name, "requests at {address}");
     }
     let boards = Boards { proxy: Some(running.counts.clone()), ..Boards::default() };
@@ -88,16 +77,13 @@ async fn run(config: Config, file: Option<&Path>, guest: Guest) -> anyhow::Resul
     http::open(status, &config.http).await?;
     tracing::info!("ready; Ctrl-C stops it");
     let manager = Manager::ready(running.status.clone());
-    let mut watch = Watch::new(file, &config)?;
-    let mut scripts = config.script.clone();
     let received = loop {
         tokio::select! {
             received = signals.next() => break received,
-            () = watch.next() => {
-                if let Err(error) = reload(file, &mut scripts, &running.hall) {
-                    tracing::error!("the new scripts are not used: {error:#}");
-                }
-            }
+            () = watch.next() => match reload(file, guest, &mut running) {
+                Ok(()) => watch.adopt(running.config().clone()),
+                Err(error) => tracing::error!("the new configuration is not used: {error:#}"),
+            },
         }
     };
     tracing::info!(signal = received.name, "stopping: what is under way is finished");
@@ -114,23 +100,43 @@ async fn run(config: Config, file: Option<&Path>, guest: Guest) -> anyhow::Resul
     }
 }
 
-/// Reads the scripts anew; nothing else changes while a proxy runs.
-fn reload(file: Option<&Path>, known: &mut Vec<ScriptConfig>, hall: &Hall) -> anyhow::Result<()> {
-    let all = match file {
-        None => known.clone(),
+/// Reads the file anew, or the scripts alone where there is none, and puts them in force.
+fn reload(file: Option<&Path>, guest: Guest, running: &mut Running) -> anyhow::Result<()> {
+    let new = match file {
+        None => running.config().clone(),
         Some(file) => {
             let text = read_file(file).map_err(anyhow::Error::msg)?;
             let reading = read_with_files(&text);
             let told = reading.render(&file.display().to_string(), &text);
             anyhow::ensure!(reading.counts().0 == 0, "{told}");
-            in_place(known, reading.config.script)?
+            reading.config
         }
     };
-    let config = Config { script: all.clone(), ..read("").config };
-    let load = |(place, spec)| Script::load(spec, ScriptId(place as u16));
-    let scripts = specs(&config)?.into_iter().enumerate().map(load).collect::<Result<_, _>>()?;
-    hall.swap(scripts)?;
-    *known = all;
-    tracing::info!("the scripts are read anew");
+    fits(&new, guest)?;
+    let waiting = running.change(new)?;
+    tracing::info!("the configuration was read again and is in force");
+    if !waiting.is_empty() {
+        tracing::warn!(
+            "changes of {} need a new start: only listeners, upstreams, routes and scripts change now",
+            waiting.join(", ")
+        );
+    }
+    Ok(())
+}
+
+/// Whether a proxy can run by it.
+fn fits(config: &Config, guest: Guest) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        !config.proxy.listener.is_empty() && !config.proxy.upstream.is_empty(),
+        "no [[proxy.listener]] or no [[proxy.upstream]] in it: see `tidegate config`"
+    );
+    for upstream in &config.proxy.upstream {
+        anyhow::ensure!(
+            guest == Guest::Client || upstream.rate.is_none() || upstream.cap().is_some(),
+            "[[proxy.upstream]] {:?}: rate = \"auto\" needs connections of our own, and Envoy has them: \
+             give a rate",
+            upstream.label()
+        );
+    }
     Ok(())
 }

@@ -68,6 +68,8 @@ keys! {
         /// What the two may always send by each other, of all classes but the last, whoever leads: the same at both. A
         /// node honours a tenth of what its uplink carries, all neighbours together. Default: what the leader gives.
         pub standing: Option<BitRate>; sample("200kbit"),
+        /// Whether its output leads to the edge server of this node's cameras: else it carries no frames for us.
+        pub frames: bool = false,
     }
 }
 

@@ -56,6 +56,9 @@ keys! {
         pub directory: Option<PathBuf>; sample("/var/lib/tidegate/frames"),
         /// Bytes kept of each camera; the oldest frames go.
         pub keep: ByteSize = ByteSize(Size::from_mib(256)),
+        /// Bytes kept there of each camera of another node, where its subscribers come, as frames were sent: a replay of a
+        /// camera that is away has them, after a restart, too. 0: they stay in memory only.
+        pub replica_keep: ByteSize = ByteSize(Size::from_mib(64)),
         /// Nodes that may register cameras here. Default: all with a certificate.
         pub nodes: Vec<String> = Vec::new(); sample(r#"["cam-node-1"]"#),
         /// Authorities of all certificates. Default: that of [fleet], as for the next two.
@@ -108,10 +111,13 @@ keys! {
         pub publish: Vec<String> = Vec::new(); sample(r#"["cam-host-1"]"#),
         /// Names that may subscribe. Default: all.
         pub subscribe: Vec<String> = Vec::new(); sample(r#"["counting"]"#),
-        /// Its ladder (docs/CAMERAS.md). Default: a generic one.
+        /// Its ladder (docs/CAMERAS.md); "mez" is one of the Mez paper's knobs, to compare with. Default: a generic one.
         pub ladder: Option<PathBuf>; sample("/etc/tidegate/gate-north.json"),
         /// Whether frames may go without colour.
         pub gray: bool = false,
+        /// Live frames that differ from the last one that was sent in no more than this part of their pixels are not sent,
+        /// for a second at most: what was found on that one still stands. Default: all are sent.
+        pub differencing: Option<f64>; sample("0.02") between(0.0, 1.0, "a part of the pixels: 0 to 1"),
         /// Where its frames come from: http:// (MJPEG), rtsp://, rtsps://, https:// (by ffmpeg), /dev/video0, a folder
         /// of JPEGs, or a clip, again and again. Default: they are published.
         pub source: Option<String>; sample("rtsp://camera.example/stream"),

@@ -18,9 +18,11 @@ keys! {
     /// `[proxy]`.
     pub struct ProxyConfig {
         /// A file that gets a line for each request; "-" is standard output. Default: none.
-        pub access_log: Option<PathBuf>; sample("/var/log/tidegate/access.log"),
+        pub access_log: Option<PathBuf>; sample("/var/log/tidegate/access.log") restarts(),
         /// What a line is.
-        pub access_format: AccessFormat = AccessFormat::Text,
+        pub access_format: AccessFormat = AccessFormat::Text; restarts(),
+        /// Threads that speak with clients and upstreams. Default: as many as there are processors.
+        pub threads: Option<u32>; sample("2") between(1, 256, "is no number of threads: give as many as there are processors") restarts(),
         /// Where requests come from.
         pub listener: Vec<ProxyListenerConfig> = Vec::new(),
         /// Where requests go.

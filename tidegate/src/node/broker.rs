@@ -6,6 +6,7 @@
 //! that the table is asked once for each topic and change.
 
 mod counts;
+mod direct;
 mod endurance;
 mod gate;
 mod handing;
@@ -20,10 +21,12 @@ mod seat;
 mod way;
 
 pub use self::counts::{BrokerCounts, BrokerStatus, SubscriberStatus};
+pub use self::direct::DirectLine;
 pub use self::gate::{Busy, Gate};
 pub use self::hub::{Hub, HubOptions, Payer, SubscribeError};
 pub use self::meter::{DropWhy, Figures, Meter, MeterStatus, Meters, Placed};
 pub use self::operate::Operate;
 pub use self::placement::{Diverted, Placement};
 pub use self::publisher::Publisher;
+pub(crate) use self::publisher::TopicFacts;
 pub use self::seat::{Seat, Subscriber};

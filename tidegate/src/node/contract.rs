@@ -6,6 +6,7 @@
 
 pub mod counts;
 mod feedback;
+mod notices;
 mod orders;
 mod troubles;
 
@@ -17,13 +18,12 @@ use tidegate_node::options::{OutputOptions, UplinkOptions};
 use tidegate_node::rules::Rules;
 use tidegate_types::class::ClassId;
 use tidegate_types::demand::Measured;
-use tidegate_types::record::{
-    DeliveryId, Offered, Owner, Quota, Record, RefuseReason, SourceId, Token,
-};
+use tidegate_types::record::{DeliveryId, Offered, Owner, Quota, Record, SourceId};
 use tidegate_types::units::Time;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::feedback::Feedback;
+pub use self::notices::{Notice, NoticePost, NoticeSender, Notices, notices};
 pub use self::orders::{Orders, OutputPort};
 pub use self::troubles::Troubles;
 use crate::node::broker::Hub;
@@ -48,7 +48,7 @@ pub enum Arrival {
         /// Set where all that comes by it is a neighbour's: the class that it has there.
         relays: Option<ClassId>,
         /// Where its notices go.
-        notices: mpsc::UnboundedSender<Notice>,
+        notices: NoticeSender,
         /// The answer.
         reply: oneshot::Sender<SourceId>,
     },
@@ -93,22 +93,6 @@ pub struct Adaptation {
     pub scripts: Vec<Script>,
     /// The rules.
     pub rules: Arc<Rules>,
-}
-
-/// What an input's connection hears from the node. The channel is not bounded, but an input never has
-/// more unanswered tokens than its protocol's receive maximum.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// The answer to an offer that carried a token.
-    Accept(Token, Result<(), RefuseReason>),
-    /// Stop reading.
-    Pause,
-    /// Read again.
-    Resume,
-    /// The session that this connection began is ready: its client may be let in.
-    Ready,
-    /// The client may use these packet identifiers again.
-    Released(Vec<u16>),
 }
 
 /// The loop's door for inputs. Cheap to clone.
@@ -182,13 +166,12 @@ impl Intake {
         name: Arc<str>,
         relays: Option<ClassId>,
     ) -> Result<Source, Stopping> {
-        let (notices, inbox) = mpsc::unbounded_channel();
-        let weak = notices.downgrade();
+        let (notices, inbox) = notices();
         let (reply, answer) = oneshot::channel();
         let open = Arrival::Open { name, relays, notices, reply };
         self.sender.send(open).await.map_err(|_| Stopping)?;
         let id = answer.await.map_err(|_| Stopping)?;
-        Ok(Source { id, inbox, notices: weak, intake: self.clone() })
+        Ok(Source { id, inbox, intake: self.clone() })
     }
 }
 
@@ -196,9 +179,7 @@ impl Intake {
 #[derive(Debug)]
 pub struct Source {
     id: SourceId,
-    inbox: mpsc::UnboundedReceiver<Notice>,
-    /// Weak: the node's end of it says by its end that the node is gone.
-    notices: mpsc::WeakUnboundedSender<Notice>,
+    inbox: Notices,
     intake: Intake,
 }
 
@@ -224,8 +205,8 @@ impl Source {
     }
 
     /// By which others answer for the node.
-    pub(crate) fn notices(&self) -> mpsc::WeakUnboundedSender<Notice> {
-        self.notices.clone()
+    pub(crate) fn notices(&self) -> NoticePost {
+        self.inbox.post()
     }
 
     /// Says on whose account all that comes by this connection is.
@@ -281,12 +262,12 @@ impl Source {
 
     /// The next notice; `None` when the loop is gone. Cancel-safe.
     pub async fn notice(&mut self) -> Option<Notice> {
-        self.inbox.recv().await
+        self.inbox.next().await
     }
 
     /// A notice that is already there, to answer many at once.
     pub fn try_notice(&mut self) -> Option<Notice> {
-        self.inbox.try_recv().ok()
+        self.inbox.try_next()
     }
 }
 
@@ -344,7 +325,7 @@ pub struct Transmit {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use tidegate_types::record::Properties;
+    use tidegate_types::record::{Properties, Token};
     use tokio::task::yield_now;
 
     use super::*;
@@ -352,10 +333,9 @@ mod tests {
     #[tokio::test]
     async fn an_offer_that_is_given_up_keeps_its_records() {
         let (sender, mut arrivals) = mpsc::channel(1);
-        let (notices, inbox) = mpsc::unbounded_channel();
+        let (_notices, inbox) = notices();
         let intake = Intake::new(sender, Clock::start());
-        let notices = notices.downgrade();
-        let source = Source { id: SourceId(0), inbox, notices, intake };
+        let source = Source { id: SourceId(0), inbox, intake };
         let record = Offered {
             source: SourceId(0),
             token: Some(Token(0)),

@@ -9,7 +9,7 @@ use tidegate_broker::Message;
 use tidegate_cluster::handover::Member;
 use tidegate_types::record::{Offered, Token};
 
-use super::broker::{Hub, Publisher};
+use super::broker::{Hub, Publisher, TopicFacts};
 use super::contract::{Source, Stopping};
 
 /// From where records come.
@@ -129,15 +129,6 @@ impl Door {
         }
         let owner = self.hand_over(source, from, records, bringer).await?;
         self.publish(from, records, bringer);
-        if self.hub().has_local() {
-            records.retain(|record| {
-                let is_local = self.publisher.is_local(&record.key);
-                if let Some(token) = record.token.filter(|_| is_local) {
-                    bringer.accepted(token);
-                }
-                !is_local
-            });
-        }
         Ok(owner)
     }
 
@@ -166,41 +157,28 @@ impl Door {
         }
     }
 
-    fn publish(&mut self, from: From<'_>, records: &[Offered], bringer: &mut impl Bringer) {
-        match from {
-            From::Cluster => {
-                for record in records {
-                    self.publisher.publish_owned(record, bringer.qos_of(record));
-                }
-            }
-            // What is of a placed topic came from its owner: subscribers here get it by the cluster.
-            From::Node(_) if self.hub().group().is_some() => {
-                let publisher = &mut self.publisher;
-                let others: Vec<&Offered> =
-                    records.iter().filter(|record| !publisher.is_placed(&record.key)).collect();
-                self.publish_here(others.iter().copied(), bringer);
-            }
-            From::Node(_) | From::Outside => self.publish_here(records.iter(), bringer),
-        }
-    }
-
-    fn publish_here<'r>(
-        &mut self,
-        records: impl Iterator<Item = &'r Offered> + Clone,
-        bringer: &mut impl Bringer,
-    ) {
+    /// Publishes records to who has subscribed here; those that are for nobody else are accepted, and taken out.
+    fn publish(&mut self, from: From<'_>, records: &mut Vec<Offered>, bringer: &mut impl Bringer) {
+        // What is of a placed topic came from its owner: subscribers here get it by the cluster.
+        let skips_placed = matches!(from, From::Node(_)) && self.hub().group().is_some();
         let publisher = &mut self.publisher;
-        publisher.publish_all(records.clone().map(|record| (record, bringer.qos_of(record))));
-        let once = records.filter(|record| bringer.qos_of(record) == 2);
-        let once: Vec<_> = once
-            .map(|record| (record.token, record.packet, publisher.message(record, 2)))
-            .collect();
-        for (token, packet, message) in once {
-            match token {
-                Some(token) => bringer.hold(token, (packet, message)),
-                None => publisher.publish(message),
+        records.retain_mut(|record| {
+            let TopicFacts { is_local, is_placed } = publisher.turn_to(&record.key);
+            let qos = bringer.qos_of(record);
+            match record.token {
+                _ if from == From::Cluster => publisher.publish_owned(record, qos),
+                _ if skips_placed && is_placed => {}
+                Some(token) if qos == 2 => {
+                    bringer.hold(token, (record.packet, publisher.message(record, qos)));
+                }
+                _ => publisher.gather(record, qos),
             }
-        }
+            if let Some(token) = record.token.filter(|_| is_local) {
+                bringer.accepted(token);
+            }
+            !is_local
+        });
+        publisher.finish_run();
     }
 
     /// Lets in what an operator made: subscribers get it, counted by `meter`. Returns what is for outputs; none where

@@ -6,6 +6,7 @@ pub(crate) mod adapting;
 mod outputs;
 mod running;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -23,7 +24,7 @@ use self::outputs::OutputEnd;
 pub use self::running::{FleetDoor, Running, StatusHandle};
 use crate::node::broker::Hub;
 use crate::node::contract::{
-    Arrival, Clock, Feedback, Intake, Notice, OutputPort, Transmit, Troubles,
+    Arrival, Clock, Feedback, Intake, Notice, NoticeSender, OutputPort, Transmit, Troubles,
 };
 use crate::node::log_store::{self, Beginning, CommitCounts, Spool, SpoolOptions};
 use crate::script::{Scripts, Seat};
@@ -32,6 +33,9 @@ use crate::script::{Scripts, Seat};
 const ARRIVALS_MAX: usize = 64;
 /// Arrivals taken before the node is polled again: bounds how long a free wire can wait.
 const BATCH_MAX: usize = 16;
+/// Connections that are gone and whose last records may wait for room. Each has a batch or two; of those beyond they are
+/// refused.
+const CLOSING_MAX: usize = 256;
 /// How often the node hears what time it is in the world.
 const WALL_PERIOD: Duration = Duration::from_secs(60);
 /// How far off a clock may be that is kept by the system.
@@ -113,6 +117,7 @@ pub fn start_at(
         outputs,
         notices: Vec::new(),
         free: Vec::new(),
+        closing: BTreeSet::new(),
     };
     // Sessions end by the time in the world: it must be known before they are.
     drive.tell_wall_time();
@@ -170,8 +175,10 @@ struct Drive {
     status_requests: mpsc::Receiver<oneshot::Sender<NodeStatus>>,
     outputs: Vec<OutputEnd>,
     /// Where the notices of each connection go.
-    notices: Vec<Option<mpsc::UnboundedSender<Notice>>>,
+    notices: Vec<Option<NoticeSender>>,
     free: Vec<SourceId>,
+    /// Connections that are gone, and whose last records wait for room.
+    closing: BTreeSet<SourceId>,
 }
 
 impl Drive {
@@ -281,14 +288,22 @@ impl Drive {
             }
             Arrival::Close(source) => {
                 self.notices[source.0 as usize] = None;
-                self.free.push(source);
-                Input::Control(Control::Close(source))
+                if self.node.holds_up(source) && self.closing.len() < CLOSING_MAX {
+                    self.closing.insert(source);
+                    return;
+                }
+                return self.close(source);
             }
         };
         if let Input::PathState { path, state: PathState::Down } = &input {
             self.outputs[usize::from(path.output.0)].downs[usize::from(path.lane)] += 1;
         }
         self.node.handle(self.clock.now(), input);
+    }
+
+    fn close(&mut self, source: SourceId) {
+        self.free.push(source);
+        self.node.handle(self.clock.now(), Input::Control(Control::Close(source)));
     }
 
     fn act(&mut self, output: Output) {
@@ -299,6 +314,7 @@ impl Drive {
             Output::SessionReady(source) => self.notify(source, Notice::Ready),
             Output::Released(source, packets) => self.notify(source, Notice::Released(packets)),
             Output::PauseInput(source) => self.notify(source, Notice::Pause),
+            Output::ResumeInput(source) if self.closing.remove(&source) => self.close(source),
             Output::ResumeInput(source) => self.notify(source, Notice::Resume),
             Output::Transmit { path, id, range, again } => {
                 let record = self.node.record(id).expect("a transmitted record is held").clone();
@@ -333,7 +349,7 @@ impl Drive {
     fn notify(&self, source: SourceId, notice: Notice) {
         if let Some(Some(notices)) = self.notices.get(source.0 as usize) {
             // The connection may have ended a moment ago.
-            let _ = notices.send(notice);
+            notices.send(notice);
         }
     }
 

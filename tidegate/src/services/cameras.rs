@@ -49,10 +49,10 @@ pub use self::board::{FramesBoard, FramesFigures, ShelfCounts};
 use self::camera::Camera;
 pub use self::camera::{CameraFigures, CameraOptions};
 use self::codec::Workers;
-pub use self::codec::{CodecError, Shrunk, shrink, test_picture};
+pub use self::codec::{CodecError, Shrunk, shrink, shrink_after, test_picture};
 pub(crate) use self::delivery::Delivery;
 use self::desk::{Cameras, Desk};
-pub use self::ladder::{LadderFile, Written, WrittenRung, load as load_ladder};
+pub use self::ladder::{LadderFile, Written, WrittenArtifacts, WrittenRung, load as load_ladder};
 pub use self::preview::{BOUNDARY, Preview};
 use self::recent::Recent;
 pub use self::recent::RecentLimit;
@@ -109,6 +109,8 @@ pub struct FramesOptions {
     pub replica: u64,
     /// Where frames are kept, if anywhere.
     pub store: Option<StoreOptions>,
+    /// Where frames of other nodes' cameras are kept, if anywhere.
+    pub replica_store: Option<StoreOptions>,
 }
 
 /// Starts it. Answers the addresses, with the ports that the system chose.
@@ -124,6 +126,10 @@ pub async fn start(
 ) -> anyhow::Result<Vec<SocketAddr>> {
     let cameras = cameras(&options, &intake.hub().account_of_listener())?;
     shelf.replicate(options.replica, intake.hub().account_of_listener(), &options.node);
+    if let Some(store) = options.replica_store.clone() {
+        let name = store.directory.display().to_string();
+        shelf.store(store).with_context(|| format!("[frames] directory {name}"))?;
+    }
     board.set(shelf.clone(), cameras.clone());
     for camera in cameras.values() {
         if let Some(source) = camera.options.source.clone() {

@@ -17,13 +17,15 @@
 //! 5. The response waits in the hall as well, in its listener's queue, and is handed to the client.
 //! 6. Whatever ends the exchange, `exit.rs` tells the hall, the counters and the access log.
 //!
-//! All of it runs on one thread; another thread only resolves names and writes the access log.
+//! A request stays on one thread (`threads.rs`), whose connections and view of what is in force nobody shares (`way.rs`);
+//! the hall is one for all. `doors.rs` has the listeners' sockets; `reload.rs` puts another configuration in force.
 
 mod access_log;
 mod answer;
 mod body;
 mod connection;
 mod counts;
+mod doors;
 pub mod envoy;
 mod exchange;
 mod exit;
@@ -33,21 +35,22 @@ mod listener;
 mod message;
 mod other;
 mod plan;
+mod reload;
 mod room;
 mod routes;
 mod run;
 mod sources;
 mod starts;
 mod target;
+mod threads;
 mod upgrade;
 mod upload;
 mod upstream;
+mod way;
 
 pub use self::counts::{ProxyCounts, ProxyFigures};
-pub(crate) use self::hall::Hall;
 pub(crate) use self::listener::Guest;
-pub(crate) use self::plan::specs;
-pub(crate) use self::run::start;
+pub(crate) use self::run::{Running, start};
 
 #[cfg(test)]
 mod tests;

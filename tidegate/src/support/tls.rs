@@ -28,7 +28,7 @@ pub use self::chain::{ShownAs, leads};
 pub use self::dialing::client;
 pub use self::roots::system_bundle;
 pub use self::serving::{Callers, serving};
-pub use self::stream::Stream;
+pub use self::stream::{SecondHand, Stream};
 pub use self::trust::{Trust, Untrusted};
 
 /// Largest PEM file: a bundle of all public authorities has a quarter of it.

@@ -144,7 +144,7 @@ async fn drain(folder: &Folder) -> Vec<String> {
 }
 
 /// An output that confirms everything, and tells what came.
-async fn confirm(mut port: OutputPort, records: mpsc::UnboundedSender<String>) {
+pub(crate) async fn confirm(mut port: OutputPort, records: mpsc::UnboundedSender<String>) {
     for lane in 0..port.lanes {
         port.feedback.path_state(lane, PathState::Up).await.unwrap();
     }

@@ -153,3 +153,24 @@ fn a_region_of_taxis_hears_how_fast_they_are() {
     let (out, failed) = operated("taxi.toml", "traffic", &payloads);
     assert_eq!((out, failed), (vec![serde_json::json!({ "mean_speed": 8 })], 0));
 }
+
+#[test]
+fn areas_that_earn_much_and_have_few_empty_taxis_are_profitable() {
+    let ride = |taxi: &str, at: u32, from: &str, to: &str, earned: u32| {
+        format!(
+            "{{\"taxi\":\"{taxi}\",\"at\":{at},\"from\":\"{from}\",\"to\":\"{to}\",\"earned\":{earned}}}"
+        )
+    };
+    // From a 10 and 30 are earned, from b 15. Two taxis stand in a, one in b: 10 a taxi and 15. Then one leaves a; after a
+    // quarter of an hour only the last ride counts.
+    let rides = [
+        ride("1", 0, "1-1", "1-1", 10),
+        ride("2", 10, "1-1", "1-1", 30),
+        ride("3", 20, "2-2", "2-2", 15),
+        ride("2", 30, "1-1", "3-3", 20),
+        ride("4", 1000, "2-2", "2-2", 8),
+    ];
+    let (out, failed) = operated("taxi.toml", "profitable", &rides);
+    let areas: Vec<_> = out.iter().map(|row| row["areas"].as_str().unwrap()).collect();
+    assert_eq!((areas, failed), (vec!["1-1", "2-2 1-1", "1-1 2-2", "2-2"], 0));
+}

@@ -25,6 +25,7 @@ mod mosquitto;
 mod mqtt;
 mod once;
 mod page;
+mod parting;
 mod proxy;
 mod rabbitmq;
 mod reloads;

@@ -2,6 +2,7 @@
 
 #![cfg(target_os = "linux")]
 mod envoy;
+mod reload;
 mod transparent;
 
 use std::io::{BufRead, BufReader, Read, Write};

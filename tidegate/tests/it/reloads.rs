@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate::support::tls::{self, ClientFiles};
 use tidegate_testbed::free_port;
@@ -37,13 +37,15 @@ struct Crowd {
     count: usize,
     pause: Duration,
     here: BTreeSet<usize>,
+    /// When the last one ended.
+    last_end: Option<Instant>,
 }
 
 impl Crowd {
     fn new(pause: Duration) -> Crowd {
         let (sender, said) = mpsc::unbounded_channel();
         let here = BTreeSet::new();
-        Crowd { sender, said, tasks: JoinSet::new(), count: 0, pause, here }
+        Crowd { sender, said, tasks: JoinSet::new(), count: 0, pause, here, last_end: None }
     }
 
     /// One more, by TLS with a certificate of its own; returns its number when it works.
@@ -107,10 +109,18 @@ impl Crowd {
         }
     }
 
+    /// For people: how long those took to end who had lost their right.
+    fn tell(&mut self, what: &str, begun: Instant) {
+        if let Some(last) = self.last_end.take() {
+            println!("{what}: ended after {} ms", last.duration_since(begun).as_millis());
+        }
+    }
+
     fn ended(&mut self, what: &str, said: &Said, going: &mut BTreeSet<usize>) {
         if let Said::Ended(number) = said {
             assert!(going.remove(number), "{what}: {number} is lost, which keeps its right");
             self.here.remove(number);
+            self.last_end = Some(Instant::now());
         }
     }
 }
@@ -123,7 +133,7 @@ struct Setting {
     allow: &'static str,
     far: u16,
     rate: &'static str,
-    rest: &'static str,
+    rest: String,
 }
 
 impl Setting {
@@ -156,6 +166,7 @@ impl Setting {
     }
 }
 
+const NEAR: &str = "[[output]]\nname = \"near\"\nsink = { discard = true }\n";
 const ALL: &str = "{ user = \"*\", topics = [\"#\"] }";
 const NOT_WRITERS: &str =
     "{ user = \"plc\", topics = [\"#\"] }, { user = \"writer\", subscribe = [\"#\"] }";
@@ -205,7 +216,7 @@ impl Scene {
             allow: ALL,
             far: far[0].port,
             rate: "auto",
-            rest: "",
+            rest: String::new(),
         };
         let mut node = Node::start(name, &setting.text(&authority, &own, &files));
         node.wait_for("ready");
@@ -226,8 +237,10 @@ impl Scene {
 
     /// Makes the change of the setting, by which these lose their right.
     async fn reload(&mut self, what: &str, goes: &[usize]) {
+        let begun = Instant::now();
         self.node.reload(&self.name, &self.text());
         self.crowd.go_on_without(what, goes).await;
+        self.crowd.tell(what, begun);
     }
 
     /// One more client, by a certificate of this name.
@@ -245,12 +258,16 @@ impl Scene {
         self.node.wait_for("certificates are read again");
         self.crowd.go_on_without("a renewed certificate", &[]).await;
         let revoked = [self.join(first, "bad").await, self.join(moves, "bad").await];
+        let begun = Instant::now();
         std::fs::write(&self.files.1, lists(&self.authority, &self.other, &["bad"])).unwrap();
         self.crowd.go_on_without("a revocation", &revoked).await;
+        self.crowd.tell("a revocation", begun);
         let foreign = config(&self.authority, &self.other, "plc");
         let foreigner = self.crowd.join(first, &foreign).await;
+        let begun = Instant::now();
         std::fs::write(&self.files.0, text_of(self.authority.ca())).unwrap();
         self.crowd.go_on_without("an authority less", &[foreigner]).await;
+        self.crowd.tell("an authority less", begun);
     }
 
     /// Rights, an address that goes to another listener, a listener that ends, and one that begins.
@@ -271,6 +288,20 @@ impl Scene {
         self.crowd.go_on_without("a listener more", &[]).await;
     }
 
+    /// Outputs that come, take all records or a copy of each, and go.
+    async fn outputs_change(&mut self) {
+        for (what, rest) in [
+            ("an output more", NEAR.to_owned()),
+            ("records that go there", format!("{NEAR}[[stream]]\nto = [\"near\"]\n")),
+            ("copies that go there", format!("{NEAR}[[stream]]\nto = [\"far\", \"near\"]\n")),
+            ("an output less", String::new()),
+            ("an output that is back", NEAR.to_owned()),
+        ] {
+            self.setting.rest = rest;
+            self.reload(what, &[]).await;
+        }
+    }
+
     /// The rate of the output, and its far end; limits; quotas; and a mistake, which changes nothing.
     async fn the_rest_changes(&mut self) {
         self.setting.rate = "50mbit";
@@ -280,9 +311,9 @@ impl Scene {
         self.node.reload(&self.name, &self.text());
         first_record(&mut self.far[1]).await;
         self.crowd.go_on_without("another far end", &[]).await;
-        self.setting.rest = "[limits]\nmemory = \"96MiB\"\nconnections = 5000\n";
+        self.setting.rest = "[limits]\nmemory = \"96MiB\"\nconnections = 5000\n".into();
         self.reload("other limits", &[]).await;
-        self.setting.rest = "[[quota]]\nuser = \"plc\"\nconnections = 1\nstreams = 9000\n";
+        self.setting.rest = "[[quota]]\nuser = \"plc\"\nconnections = 1\nstreams = 9000\n".into();
         self.reload("a quota that is used up", &[]).await;
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
         let wrong = self.text() + "[limits]\nmemroy = \"1MiB\"\n";
@@ -311,8 +342,9 @@ async fn each_kind_of_reload(name: &str, clients: usize) {
     let mut scene = Scene::new(name, clients).await;
     scene.files_change().await;
     scene.listeners_change().await;
+    scene.outputs_change().await;
     scene.the_rest_changes().await;
-    println!("{} clients went on through 12 changes", scene.crowd.here.len());
+    println!("{} clients went on through 17 changes", scene.crowd.here.len());
     assert_eq!(scene.crowd.here.len(), clients + 1);
 }
 

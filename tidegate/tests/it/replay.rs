@@ -9,7 +9,7 @@ use tidegate::input::replay::{
     self, Format, KeyTemplate, Pace, Payload, ReplayError, ReplayFile, ReplayOptions, Replayed,
     RowError, Rules, SourceTime,
 };
-use tidegate::node::contract::{Arrival, Clock, Intake, Notice};
+use tidegate::node::contract::{Arrival, Clock, Intake, Notice, NoticeSender};
 use tidegate_node::io::Input;
 use tidegate_types::record::{Offered, RefuseReason, SourceId};
 use tokio::sync::{mpsc, watch};
@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 struct Node {
     arrivals: mpsc::Receiver<Arrival>,
-    notices: mpsc::UnboundedSender<Notice>,
+    notices: NoticeSender,
     name: String,
     stop: watch::Sender<bool>,
     running: JoinHandle<Result<Replayed, ReplayError>>,
@@ -147,13 +147,13 @@ async fn a_pause_holds_the_replay() {
     for expected in [&["a"][..], &["b", "c"]] {
         let records = node.offer().await.unwrap();
         assert!(records.iter().map(|record| &record.key).eq(expected));
-        node.notices.send(Notice::Pause).unwrap();
+        node.notices.send(Notice::Pause);
         for record in &records {
-            node.notices.send(Notice::Accept(record.token.unwrap(), Ok(()))).unwrap();
+            node.notices.send(Notice::Accept(record.token.unwrap(), Ok(())));
         }
         if expected == ["a"] {
             assert!(tokio::time::timeout(HOUR, node.arrivals.recv()).await.is_err());
-            node.notices.send(Notice::Resume).unwrap();
+            node.notices.send(Notice::Resume);
         }
     }
     assert!(node.offer().await.is_none());
@@ -168,11 +168,11 @@ async fn a_reliable_replay_offers_again_what_found_no_room() {
     assert_eq!(first.len(), 3);
     let answers = [Ok(()), Err(RefuseReason::Full), Err(RefuseReason::NoRule)];
     for (record, answer) in first.iter().zip(answers) {
-        node.notices.send(Notice::Accept(record.token.unwrap(), answer)).unwrap();
+        node.notices.send(Notice::Accept(record.token.unwrap(), answer));
     }
     let again = node.offer().await.unwrap();
     assert_eq!((again.len(), &again[0].key), (1, &first[1].key));
-    node.notices.send(Notice::Accept(again[0].token.unwrap(), Ok(()))).unwrap();
+    node.notices.send(Notice::Accept(again[0].token.unwrap(), Ok(())));
     assert!(node.offer().await.is_none());
     assert_eq!(node.result().await.unwrap(), Replayed { offered: 3, refused: 1 });
 }

@@ -127,6 +127,22 @@ fn a_receive_maximum_holds_back_all_but_quality_zero() {
 }
 
 #[test]
+fn a_large_window_that_was_full_goes_on_when_a_part_of_it_is_free() {
+    let mut outbox = outbox(OutboxLimits { count: 1000, ..MANY });
+    outbox.connect(160);
+    (0..200).for_each(|number| _ = outbox.push(delivery(number, 0, 1, 9)));
+    assert_eq!(numbers(&mut outbox, 0).len(), 160);
+    (1..10).for_each(|id| assert_eq!(outbox.acknowledged(id), Expected));
+    assert!(!outbox.has_ready(Time::ZERO) && numbers(&mut outbox, 0).is_empty());
+    outbox.acknowledged(10);
+    assert_eq!(numbers(&mut outbox, 0).len(), 10);
+    (11..20).for_each(|id| _ = outbox.acknowledged(id));
+    outbox.disconnect();
+    outbox.connect(160);
+    assert_eq!(numbers(&mut outbox, 0).len(), 160, "of which nine are new");
+}
+
+#[test]
 fn a_new_connection_gets_again_what_was_not_acknowledged() {
     let mut outbox = outbox(MANY);
     outbox.connect(10);

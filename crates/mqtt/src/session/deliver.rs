@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidegate_broker::{NextSend, Outbox};
 use tidegate_types::units::Time;
 
+use super::outward::Aliases;
 use super::{Session, SessionSubscriber};
 use crate::deliver;
 use crate::{Version, write};
@@ -52,52 +53,17 @@ impl<S: SessionSubscriber> Session<S> {
         };
         let maximum = self.client_maximum as usize;
         let mut outbox = subscriber.outbox();
-        let mut count = 0;
-        let mut times = Vec::new();
-        let has_aliases = version == Version::V5 && !outward.aliases.is_none();
+        let (count, times) = (0, Vec::new());
+        let mut writer =
+            Writer { version, maximum, aliases: &mut outward.aliases, now, count, times };
         let has_more = loop {
-            if out.len() >= OUT_MAX {
+            if !writer.write(&mut outbox, out) {
                 break true;
             }
-            if let Some(run) = outbox.whole_run().filter(|_| !has_aliases)
-                && deliver::publish_run(out, version, run, (maximum, OUT_MAX))
-            {
-                count += run.messages().len();
-                outbox.take_whole_run();
-                continue;
-            }
-            match outbox.next(now) {
-                None => {
-                    // Read as it is taken, and looked for again where there was nothing yet.
-                    let has_more = subscriber.refill(now, &mut outbox);
-                    if outbox.has_ready(now) {
-                        continue;
-                    }
-                    break has_more;
-                }
-                Some(NextSend::Release(id)) => write::release(out, id),
-                Some(NextSend::Publish { delivery, id, again }) => {
-                    let message = &delivery.message;
-                    let is_new = version == Version::V5;
-                    let alias = outward.aliases.of(&message.topic).filter(|_| is_new);
-                    let expires = message.expires.filter(|_| is_new);
-                    // A second that has begun counts: 0 would be "not at all".
-                    let expiry = expires.map(|at| at.since(now).as_secs_f64().ceil() as u32);
-                    let publish =
-                        deliver::Outward { delivery: &delivery, id, again, alias, expiry };
-                    if deliver::publish(out, version, &publish, maximum) {
-                        count += 1;
-                        let meter = message.meter.filter(|_| !again);
-                        times.extend(meter.map(|meter| (meter, now.since(message.arrived))));
-                        continue;
-                    }
-                    if alias.is_some_and(|alias| !alias.is_known) {
-                        outward.aliases.forget(&message.topic);
-                    }
-                    let (class, kept) = (message.class, id.map(|id| (id, delivery.qos)));
-                    drop(delivery);
-                    outbox.give_up(class, kept);
-                }
+            // Read as it is taken, and looked for again where there was nothing yet.
+            let has_more = subscriber.refill(now, &mut outbox);
+            if !outbox.has_ready(now) {
+                break has_more;
             }
         };
         let (drops, news) = (outbox.take_drops(), outbox.take_news());
@@ -105,7 +71,94 @@ impl<S: SessionSubscriber> Session<S> {
         if !news.is_empty() {
             subscriber.note(news);
         }
-        subscriber.delivered(count, drops, &times);
+        subscriber.delivered(writer.count, drops, &writer.times);
         has_more
+    }
+
+    /// How others may write for it what its subscriber is to get; none where only the session knows how.
+    pub fn layout(&self) -> Option<PublishLayout> {
+        let version = self.version.filter(|_| self.outward.aliases.is_none())?;
+        Some(PublishLayout { version, maximum: self.client_maximum as usize })
+    }
+}
+
+/// How a client wants publishes, where it keeps nothing in mind for them.
+#[derive(Clone, Copy, Debug)]
+pub struct PublishLayout {
+    version: Version,
+    maximum: usize,
+}
+
+impl PublishLayout {
+    /// Writes what may go of an outbox, up to a bound. Says how much it was, and adds the times of what operators made.
+    pub fn write(
+        self,
+        now: Time,
+        outbox: &mut Outbox,
+        out: &mut Vec<u8>,
+        times: &mut Vec<(u32, Duration)>,
+    ) -> usize {
+        let PublishLayout { version, maximum } = self;
+        let aliases = &mut Aliases::default();
+        let mut writer = Writer { version, maximum, aliases, now, count: 0, times: Vec::new() };
+        writer.write(outbox, out);
+        times.append(&mut writer.times);
+        writer.count
+    }
+}
+
+/// Writes messages of an outbox as packets.
+struct Writer<'a> {
+    version: Version,
+    maximum: usize,
+    aliases: &'a mut Aliases,
+    now: Time,
+    /// Publishes that it wrote.
+    count: usize,
+    /// What operators made: by whose figures, and how long it took.
+    times: Vec<(u32, Duration)>,
+}
+
+impl Writer<'_> {
+    /// False at the bound; else nothing more may go.
+    fn write(&mut self, outbox: &mut Outbox, out: &mut Vec<u8>) -> bool {
+        let Writer { version, maximum, now, .. } = *self;
+        let is_new = version == Version::V5;
+        let has_aliases = is_new && !self.aliases.is_none();
+        while out.len() < OUT_MAX {
+            if let Some(run) = outbox.whole_run().filter(|_| !has_aliases)
+                && deliver::publish_run(out, version, run, (maximum, OUT_MAX))
+            {
+                self.count += run.messages().len();
+                outbox.take_whole_run();
+                continue;
+            }
+            match outbox.next(now) {
+                None => return true,
+                Some(NextSend::Release(id)) => write::release(out, id),
+                Some(NextSend::Publish { delivery, id, again }) => {
+                    let message = &delivery.message;
+                    let alias = self.aliases.of(&message.topic).filter(|_| is_new);
+                    let expires = message.expires.filter(|_| is_new);
+                    // A second that has begun counts: 0 would be "not at all".
+                    let expiry = expires.map(|at| at.since(now).as_secs_f64().ceil() as u32);
+                    let publish =
+                        deliver::Outward { delivery: &delivery, id, again, alias, expiry };
+                    if deliver::publish(out, version, &publish, maximum) {
+                        self.count += 1;
+                        let meter = message.meter.filter(|_| !again);
+                        self.times.extend(meter.map(|meter| (meter, now.since(message.arrived))));
+                        continue;
+                    }
+                    if alias.is_some_and(|alias| !alias.is_known) {
+                        self.aliases.forget(&message.topic);
+                    }
+                    let (class, kept) = (message.class, id.map(|id| (id, delivery.qos)));
+                    drop(delivery);
+                    outbox.give_up(class, kept);
+                }
+            }
+        }
+        false
     }
 }

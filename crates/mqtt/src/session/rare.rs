@@ -4,7 +4,7 @@ use tidegate_broker::{AckOutcome, Outbox};
 
 use super::{Effects, Request, Session, SessionStep, SessionSubscriber};
 use crate::control::{self, Filters};
-use crate::frame::ControlPacket;
+use crate::frame::{ControlPacket, Front};
 use crate::{Version, Violation, write};
 
 impl<S: SessionSubscriber> Session<S> {
@@ -48,10 +48,6 @@ impl<S: SessionSubscriber> Session<S> {
                     (_, true) => write::release(out, id),
                 }
             }
-            (4, 0) => {
-                let (id, _) = control::acknowledgement(version, body, control::TAKEN)?;
-                self.told(|outbox| outbox.acknowledged(id))?;
-            }
             (7, 0) => {
                 let (id, _) = control::acknowledgement(version, body, control::RELEASED)?;
                 self.told(|outbox| outbox.completed(id))?;
@@ -76,11 +72,31 @@ impl<S: SessionSubscriber> Session<S> {
     /// Passes an acknowledgement on. One of the wrong kind for its publish ends the connection; one that
     /// nobody waits for may be left over from another server.
     fn told(&self, tell: impl FnOnce(&mut Outbox) -> AckOutcome) -> Result<AckOutcome, Violation> {
-        match self.outbox().map_or(AckOutcome::Unknown, |mut outbox| tell(&mut outbox)) {
-            AckOutcome::Wrong => {
-                Err(Violation::protocol("an acknowledgement of the wrong kind for its publish"))
+        known(self.outbox().map_or(AckOutcome::Unknown, |mut outbox| tell(&mut outbox)))
+    }
+
+    /// Takes the PUBACKs at the front: the outbox, which publishers want too, is locked once for all of them. Returns the
+    /// bytes that are done with.
+    pub(super) fn acknowledged(&self, version: Version, bytes: &[u8]) -> Result<usize, Violation> {
+        let (mut outbox, mut done) = (self.outbox(), 0);
+        while let Front::Complete(frame) = self.front(&bytes[done..])?
+            && frame.first == write::PUBACK
+        {
+            let (id, _) = control::acknowledgement(version, frame.body, control::TAKEN)?;
+            if let Some(outbox) = &mut outbox {
+                known(outbox.acknowledged(id))?;
             }
-            told => Ok(told),
+            done += frame.size;
         }
+        Ok(done)
+    }
+}
+
+fn known(told: AckOutcome) -> Result<AckOutcome, Violation> {
+    match told {
+        AckOutcome::Wrong => {
+            Err(Violation::protocol("an acknowledgement of the wrong kind for its publish"))
+        }
+        told => Ok(told),
     }
 }

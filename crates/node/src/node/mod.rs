@@ -191,6 +191,11 @@ impl Node {
         }
     }
 
+    /// Whether records of a connection wait for room: where it is gone, it is best closed once they have it.
+    pub fn holds_up(&self, source: SourceId) -> bool {
+        self.base.sources.get(source).is_some_and(|state| state.is_held_up())
+    }
+
     fn close_source(&mut self, source: SourceId) {
         self.durability.leave_session(&self.base, source);
         self.base.close(source);

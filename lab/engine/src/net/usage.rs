@@ -1,5 +1,7 @@
 //! What a process has used: processor time and memory, as the kernel counts them.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::time::Duration;
@@ -10,14 +12,24 @@ use std::time::Duration;
 /// # Errors
 /// There is no such process, or the kernel does not count.
 pub fn on_processor(process: u32) -> io::Result<Duration> {
-    let mut nanos = 0u64;
+    Ok(of_threads(process)?.into_values().sum())
+}
+
+/// The same of each of its threads.
+///
+/// # Errors
+/// As [`on_processor`].
+pub fn of_threads(process: u32) -> io::Result<BTreeMap<OsString, Duration>> {
+    let mut all = BTreeMap::new();
     for thread in fs::read_dir(format!("/proc/{process}/task"))? {
+        let thread = thread?;
         // A thread that ends in between counts as if it had before.
-        let Ok(text) = fs::read_to_string(thread?.path().join("schedstat")) else { continue };
+        let Ok(text) = fs::read_to_string(thread.path().join("schedstat")) else { continue };
         let on = text.split_whitespace().next().and_then(|word| word.parse::<u64>().ok());
-        nanos += on.ok_or_else(|| io::Error::other("the kernel counts no processor time"))?;
+        let nanos = on.ok_or_else(|| io::Error::other("the kernel counts no processor time"))?;
+        all.insert(thread.file_name(), Duration::from_nanos(nanos));
     }
-    Ok(Duration::from_nanos(nanos))
+    Ok(all)
 }
 
 /// Resident memory of a process, in KiB: now, and the most it ever had.

@@ -1,4 +1,4 @@
-//! An Envoy with one worker, with the configuration that `tidegate envoy-config` writes.
+//! An Envoy, with the configuration that `tidegate envoy-config` writes.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -29,14 +29,14 @@ pub async fn start(
     let said = String::from_utf8_lossy(&written.stderr);
     ensure!(written.status.success(), "tidegate envoy-config: {said}");
     let file = scratch.file("envoy.yaml", &String::from_utf8_lossy(&written.stdout))?;
-    with_file(&file).await
+    with_file(&file, 1).await
 }
 
-/// Starts an Envoy with this configuration, without an access log.
-pub async fn with_file(file: &Path) -> anyhow::Result<Process> {
+/// Starts an Envoy with this configuration and so many workers, without an access log.
+pub async fn with_file(file: &Path, workers: u32) -> anyhow::Result<Process> {
     let mut command = Command::new(Program::Envoy.path()?);
-    command.args(["--concurrency", "1", "--disable-hot-restart", "--log-level", "info", "-c"]);
-    command.arg(file);
+    command.args(["--disable-hot-restart", "--log-level", "info", "--concurrency"]);
+    command.arg(workers.to_string()).arg("-c").arg(file);
     let mut process = Process::start("envoy", command)?;
     process.says("starting main dispatch loop", START).await?;
     Ok(process)

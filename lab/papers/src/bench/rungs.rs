@@ -16,6 +16,7 @@ use tidegate::cli::calibrate::detector::open;
 use tidegate::services::cameras::{Shrunk, Written, shrink};
 use tidegate_frames::Rung;
 use tidegate_frames::jpeg::JpegHeader;
+use tidegate_frames::knobs::Knobs;
 
 use crate::bench::median;
 use crate::report::{Findings, figure};
@@ -194,8 +195,16 @@ fn looking(
     found.lines.push(format!("{}, ms for a frame with its decoding:", detector.name()));
     for eighths in EIGHTHS {
         let (cost, quality, is_gray) = (Duration::ZERO, 75, false);
-        let rung =
-            Rung { eighths, quality, is_gray, bytes: 1.0, accuracy: 0.0, accuracy_low: 0.0, cost };
+        let rung = Rung {
+            eighths,
+            quality,
+            is_gray,
+            knobs: Knobs::default(),
+            bytes: 1.0,
+            accuracy: 0.0,
+            accuracy_low: 0.0,
+            cost,
+        };
         let shrunk = shrink(&jpeg, &head, &rung)?;
         let mut took = Vec::with_capacity(TIMES);
         for _ in 0..TIMES {

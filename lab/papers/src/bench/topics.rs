@@ -96,6 +96,12 @@ impl Heard {
         let place = (self.delays.len() as f64 * part) as usize;
         self.delays.get(place).copied().unwrap_or_default() as f64 / 1e6
     }
+
+    /// Deliveries that took longer.
+    pub(super) fn after(&self, bound: Duration) -> usize {
+        let bound = bound.as_nanos() as u64;
+        self.delays.len() - self.delays.partition_point(|&delay| delay <= bound)
+    }
 }
 
 /// What came of a node.
@@ -197,7 +203,8 @@ pub(super) fn measure(loads: &[Load], setup: &Setup<'_>) -> io::Result<Answer> {
             }
         }
         heard.delays.sort_unstable();
-        heard.arrived = came as f64 / (count * own.len() as u64).max(1) as f64;
+        let wanted = count * own.len() as u64;
+        heard.arrived = if wanted == 0 { 1.0 } else { came as f64 / wanted as f64 };
         heard
     });
     Ok(Answer { topics: heard.collect(), busy })

@@ -14,6 +14,7 @@ use tidegate_testbed::{
 use crate::bench::brokers::{self, BrokerSpec};
 use crate::bench::powercut::Disk;
 use crate::net::{self, scratch::Scratch, spinner::Spinners, usage::resident_kib};
+use crate::progress::Progress;
 use crate::report::{Findings, figure};
 
 /// NATS sends again what was not acknowledged for half a minute.
@@ -41,17 +42,21 @@ pub(crate) struct Options {
 /// Runs it and returns what was found; what Tidegate loses, or delivers twice, breaks the run.
 pub(crate) fn run(options: &Options) -> anyhow::Result<Findings> {
     let (_awake, mut found) = (Spinners::start()?, Findings::default());
-    for (broker, path) in brokers::all("sessions-kill9") {
+    let mut brokers = brokers::all("sessions-kill9");
+    brokers.retain(|(broker, _)| {
         let is_wanted = options.only.is_empty() || options.only.contains(&broker.name);
-        if is_wanted && (broker.is_ours() || !options.power) {
-            let path = path.map_err(anyhow::Error::from);
-            match path.and_then(|path| play(&broker, &path, options, &mut found)) {
-                // An older version may not know its configuration, and ends.
-                Err(error) if !broker.is_ours() => {
-                    found.lines.push(format!("skipped: {}: {error}", broker.figure()));
-                }
-                played => played?,
+        is_wanted && (broker.is_ours() || !options.power)
+    });
+    let progress = Progress::new("sessions-kill9", brokers.len());
+    for (broker, path) in brokers {
+        progress.step(&format!("{}, {} kills", broker.name, options.kills), None);
+        let path = path.map_err(anyhow::Error::from);
+        match path.and_then(|path| play(&broker, &path, options, &mut found)) {
+            // An older version may not know its configuration, and ends.
+            Err(error) if !broker.is_ours() => {
+                found.lines.push(format!("skipped: {}: {error}", broker.figure()));
             }
+            played => played?,
         }
     }
     Ok(found)

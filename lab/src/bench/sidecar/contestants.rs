@@ -22,6 +22,8 @@ tidegate_types::named! {
         Direct = "direct",
         /// Envoy with one worker.
         Envoy = "envoy",
+        /// With two.
+        EnvoyTwo = "envoy-two",
         /// Envoy with one worker, whose requests and responses wait in our queues (`tidegate ext-proc`).
         EnvoyQueue = "envoy-ext-proc-queue",
         /// The same, with a script that looks at all that waits, for each request.
@@ -31,6 +33,8 @@ tidegate_types::named! {
         Queue = "tidegate-queue",
         /// With queues, and a script that looks at all that waits, for each request.
         Script = "tidegate-script",
+        /// The same on two threads; all others run on one.
+        ScriptTwo = "tidegate-script-two",
         /// With queues, and the paper's other script: last in, first out.
         Lifo = "tidegate-lifo",
         /// Like the script that looks, for each request and each response.
@@ -41,7 +45,12 @@ tidegate_types::named! {
 impl Contestant {
     /// Whether an Envoy takes part.
     pub(super) fn needs_envoy(self) -> bool {
-        matches!(self, Contestant::Envoy | Contestant::EnvoyQueue | Contestant::EnvoyScript)
+        self.name().starts_with("envoy")
+    }
+
+    /// Threads of ours, or Envoy's workers.
+    fn threads(self) -> u32 {
+        if matches!(self, Contestant::EnvoyTwo | Contestant::ScriptTwo) { 2 } else { 1 }
     }
 
     /// Starts it in front of `server`; answers with where it listens, and its processes.
@@ -53,9 +62,9 @@ impl Contestant {
         let listen = free_address();
         let processes = match self {
             Contestant::Direct => return Ok((server, Vec::new())),
-            Contestant::Envoy => {
+            Contestant::Envoy | Contestant::EnvoyTwo => {
                 let file = scratch.file("envoy.yaml", &envoy(listen, server))?;
-                vec![rig::envoy::with_file(&file).await?]
+                vec![rig::envoy::with_file(&file, self.threads()).await?]
             }
             Contestant::EnvoyQueue | Contestant::EnvoyScript => {
                 let inner = free_address();
@@ -78,17 +87,19 @@ impl Contestant {
         server: SocketAddr,
     ) -> anyhow::Result<String> {
         let mut text = format!(
-            "[http]\nlisten = []\n[[proxy.listener]]\nlisten = \"{listen}\"\n\
-             [[proxy.upstream]]\nname = \"app\"\nto = [\"{server}\"]\n[[proxy.route]]\n"
+            "[http]\nlisten = []\n[proxy]\nthreads = {}\n[[proxy.listener]]\nlisten = \"{listen}\"\n\
+             [[proxy.upstream]]\nname = \"app\"\nto = [\"{server}\"]\n[[proxy.route]]\n",
+            self.threads()
         );
         let entries: &[&str] = match self {
             Contestant::Off => {
                 text.push_str("queue = false\n");
                 &[]
             }
-            Contestant::Script | Contestant::EnvoyScript | Contestant::Lifo => {
-                &["envoy_on_request"]
-            }
+            Contestant::Script
+            | Contestant::ScriptTwo
+            | Contestant::EnvoyScript
+            | Contestant::Lifo => &["envoy_on_request"],
             Contestant::Both => &["envoy_on_request", "envoy_on_response"],
             _ => &[],
         };

@@ -21,7 +21,7 @@ pub(in crate::bench) const BODY: usize = 612;
 pub(in crate::bench) struct Load {
     pub(in crate::bench) to: SocketAddr,
     pub(in crate::bench) connections: u32,
-    /// Requests a second, over all connections.
+    /// Requests a second, over all connections; 0: each asks again as soon as it is answered.
     pub(in crate::bench) per_second: f64,
     /// From the first request until counting begins.
     pub(in crate::bench) warm_up: Duration,
@@ -77,14 +77,21 @@ pub(in crate::bench) async fn send(load: Load, begins: impl FnOnce()) -> anyhow:
             publishers: load.connections,
             seed: load.seed,
         };
-        let schedule = Arrivals::Poisson.schedule(share)?.map(|offset| start + offset);
-        all.extend(schedule.take_while(|due| *due < end).map(|due| (due, place as usize)));
+        let is_steady = load.per_second > 0.0;
+        if is_steady {
+            let schedule = Arrivals::Poisson.schedule(share)?.map(|offset| start + offset);
+            all.extend(schedule.take_while(|due| *due < end).map(|due| (due, place as usize)));
+        }
         let (bell, mut rings) = mpsc::unbounded_channel();
         bells.push(bell);
+        let mut next = async move || match is_steady {
+            true => rings.recv().await,
+            false => Some(Instant::now()).filter(|now| *now < end),
+        };
         tasks.spawn(async move {
             let mut stream = stream;
             let mut answered = Answered::default();
-            while let Some(due) = rings.recv().await {
+            while let Some(due) = next().await {
                 let said = ask(&mut stream).await;
                 if due >= counted_from {
                     match &said {

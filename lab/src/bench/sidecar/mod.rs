@@ -20,7 +20,7 @@ use crate::net::NetError;
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
-use crate::net::usage::{on_processor, raise_open_files};
+use crate::net::usage::{of_threads, raise_open_files};
 use crate::progress::Progress;
 use crate::report::{Findings, figure};
 use crate::rig::versions::Program;
@@ -33,6 +33,12 @@ const QUANTILES: [(&str, f64); 5] =
 const WARM_UP: Duration = Duration::from_secs(2);
 /// What is promised: latency of our proxy with queues and script, as a part of Envoy's.
 const LATENCY_MAX: f64 = 0.8;
+/// Who runs on one thread and on two, and the connections of that load.
+const SCALING: [(&str, [Contestant; 2]); 2] = [
+    ("envoy", [Contestant::Envoy, Contestant::EnvoyTwo]),
+    ("tidegate", [Contestant::Script, Contestant::ScriptTwo]),
+];
+const SATURATED: u32 = 64;
 /// CPU of a request, likewise.
 const CPU_MAX: f64 = 0.7;
 
@@ -50,6 +56,9 @@ pub(crate) struct Options {
     /// Rounds; in each one everybody has a turn
     #[arg(long, default_value_t = 5)]
     pub(crate) runs: u32,
+    /// Only these, by name (may be given again)
+    #[arg(long = "only", value_name = "CONTESTANT")]
+    pub(crate) only: Vec<String>,
 }
 
 /// What came of one turn.
@@ -57,8 +66,11 @@ pub(crate) struct Options {
 struct Turn {
     /// Milliseconds, as in `QUANTILES`.
     took: [f64; QUANTILES.len()],
-    /// Microseconds of CPU of one request, of all processes between.
+    /// Microseconds of CPU of one request, of all processes between, and of the busiest thread there.
     cpu: f64,
+    busiest: f64,
+    /// Requests a second that were answered.
+    rate: f64,
     /// Requests that failed, by what came in the place of their answers.
     failed: BTreeMap<String, u64>,
 }
@@ -76,6 +88,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
         options.seconds
     ));
     let mut contestants = Contestant::ALL.to_vec();
+    let is_wanted = |one: &Contestant| options.only.iter().any(|name| name == one.name());
+    contestants.retain(|one| options.only.is_empty() || is_wanted(one));
     if let Err(error) = Program::Envoy.path() {
         found.lines.push(format!("skipped: envoy: {error}"));
         contestants.retain(|one| !one.needs_envoy());
@@ -88,21 +102,63 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
             for (place, contestant) in contestants.iter().enumerate() {
                 let took = WARM_UP + Duration::from_secs(u64::from(options.seconds));
                 progress.step(&format!("{} {connections}", contestant.name()), Some(took));
-                let turn = turn(*contestant, connections, &options, u64::from(round)).await?;
+                let load = (options.rate, options.seconds);
+                let turn = turn(*contestant, connections, load, u64::from(round)).await?;
                 turns[place].push(turn);
             }
         }
         tell(connections, &contestants, &turns, &mut found);
+    }
+    let mut scales = Vec::new();
+    for (name, pair) in SCALING {
+        if !pair.iter().all(|one| contestants.contains(one)) {
+            continue;
+        }
+        let mut all = [Vec::new(), Vec::new()];
+        for round in 0..runs {
+            for (turns, contestant) in all.iter_mut().zip(pair) {
+                let load = (0, options.seconds);
+                turns.push(turn(contestant, SATURATED, load, u64::from(round)).await?);
+            }
+        }
+        scales.push(scaling(name, &all, &mut found));
+    }
+    if let [envoy, own] = scales[..] {
+        found.figures.push(figure("sidecar_scaling_over_envoy", own / envoy, "1"));
     }
     found.versions =
         Program::all_with_versions(&[Program::Tidegate, Program::Envoy]).into_iter().collect();
     Ok(found)
 }
 
+/// What a second thread gains under all the load that there can be: answers a second, and what the busiest thread needs
+/// for one, which bounds them where there are processors enough.
+fn scaling(name: &str, [one, two]: &[Vec<Turn>; 2], found: &mut Findings) -> f64 {
+    let of = |turns: &[Turn], value: fn(&Turn) -> f64| median(turns.iter().map(value).collect());
+    let rates = [one, two].map(|turns| of(turns, |turn| turn.rate));
+    let busiest = [one, two].map(|turns| of(turns, |turn| turn.busiest));
+    let scale = busiest[0] / busiest[1];
+    found.lines.push(format!(
+        "  {name}, saturated: one thread {:.0}/s, two {:.0}/s; busiest thread {:.1} and {:.1} us a request: {scale:.2}",
+        rates[0], rates[1], busiest[0], busiest[1]
+    ));
+    for turns in [one, two] {
+        let failed: BTreeMap<_, _> = turns.iter().flat_map(|turn| turn.failed.clone()).collect();
+        found.broken.extend(failed.into_keys().map(|why| format!("{name}, saturated: {why}")));
+    }
+    found.figures.push(figure(
+        &format!("sidecar_{name}_saturated_ratio"),
+        rates[1] / rates[0],
+        "1",
+    ));
+    found.figures.push(figure(&format!("sidecar_{name}_scaling"), scale, "1"));
+    scale
+}
+
 async fn turn(
     contestant: Contestant,
     connections: u32,
-    options: &Options,
+    (rate, seconds): (u32, u32),
     seed: u64,
 ) -> anyhow::Result<Turn> {
     let scratch = Scratch::new()?;
@@ -110,23 +166,29 @@ async fn turn(
     let behind = load::serve(&mut server).await?;
     let (to, processes) = contestant.start(&scratch, behind).await?;
     let used = || {
-        let all = processes.iter().filter_map(Process::id).map(on_processor);
-        all.sum::<std::io::Result<Duration>>().map_err(|source| NetError::Io {
+        let all = processes.iter().filter_map(Process::id).map(of_threads);
+        let all = all.collect::<std::io::Result<Vec<_>>>().map_err(|source| NetError::Io {
             doing: format!("reading what {} uses", contestant.name()),
             source,
-        })
+        });
+        Ok::<_, NetError>(all?.into_iter().flatten().collect::<BTreeMap<_, _>>())
     };
-    let counted = Duration::from_secs(u64::from(options.seconds));
-    let (per_second, warm_up) = (f64::from(options.rate), WARM_UP);
+    let counted = Duration::from_secs(u64::from(seconds));
+    let (per_second, warm_up) = (f64::from(rate), WARM_UP);
     let load = Load { to, connections, per_second, warm_up, counted, seed };
     let mut before = None;
     let answered: Answered = load::send(load, || before = used().ok()).await?;
-    let after = used()?;
-    let spent = before.map_or(Duration::ZERO, |before| after - before);
+    let (before, after) = (before.unwrap_or_default(), used()?);
+    let spent = |(thread, after): (_, Duration)| {
+        after.saturating_sub(before.get(thread).copied().unwrap_or_default()).as_secs_f64() * 1e6
+    };
     let requests = answered.took.len() as f64 + answered.failed as f64;
     Ok(Turn {
         took: QUANTILES.map(|(_, part)| answered.quantile(part)),
-        cpu: spent.as_secs_f64() * 1e6 / requests,
+        cpu: after.iter().map(|(thread, after)| spent((thread, *after))).sum::<f64>() / requests,
+        busiest: after.iter().map(|(thread, after)| spent((thread, *after))).fold(0.0, f64::max)
+            / requests,
+        rate: requests / counted.as_secs_f64(),
         failed: answered.why,
     })
 }
@@ -171,6 +233,7 @@ fn tell(connections: u32, contestants: &[Contestant], turns: &[Vec<Turn>], found
     let pairs = [
         ("script_over_envoy", Contestant::Script, Contestant::Envoy),
         ("lifo_over_envoy", Contestant::Lifo, Contestant::Envoy),
+        ("two_over_two", Contestant::ScriptTwo, Contestant::EnvoyTwo),
         ("both_over_off", Contestant::Both, Contestant::Off),
         ("ext_proc_queue_over_envoy", Contestant::EnvoyQueue, Contestant::Envoy),
         ("ext_proc_script_over_envoy", Contestant::EnvoyScript, Contestant::Envoy),
@@ -206,8 +269,7 @@ mod tests {
 
     #[test]
     fn ratios_are_those_of_medians() {
-        let turn =
-            |took: f64, cpu| Turn { took: [took; QUANTILES.len()], cpu, failed: BTreeMap::new() };
+        let turn = |took: f64, cpu| Turn { took: [took; QUANTILES.len()], cpu, ..Turn::default() };
         let turns =
             [vec![turn(1.0, 300.0), turn(2.0, 100.0), turn(9.0, 200.0)], vec![turn(1.0, 50.0)]];
         let mut found = Findings::default();

@@ -1,4 +1,5 @@
-//! `lab sim link-fairness`: several paths through one bottleneck, beside connections of others.
+//! `lab sim link-fairness`: several paths through one bottleneck, beside connections of others; and what it costs on paths
+//! that have nothing to do with each other.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -7,12 +8,13 @@ use tidegate_link::LinkOptions;
 
 use super::load::Load;
 use super::neighbour::Neighbour;
-use super::scene::PATIENT;
+use super::scene::{HEAVY, PATIENT, world};
 use super::table::{NONE, Table, Target};
 use super::way::Way;
 use super::world::{Route, World};
 use crate::link::Options;
 use crate::report::Findings;
+use tidegate_lab_engine::sim::parallel;
 
 /// The bottleneck: Mbit/s, and the round trip of all that goes through it in ms.
 const BOTTLENECK: (u64, u64) = (50, 40);
@@ -21,7 +23,10 @@ const QUEUE: f64 = 1.0;
 /// Seconds in which all find their share, and that count.
 const SPAN: (u64, u64) = (20, 40);
 /// What the neighbour should have at least of the share that each of two has.
-const LEAST: f64 = 0.5;
+const LEAST: f64 = 0.8;
+/// What a link keeps at least of its goodput on the three paths of `link-h`, and the seconds that are looked at there.
+const KEPT: f64 = 0.95;
+const DISJOINT: (u64, u64) = (5, 15);
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
@@ -64,27 +69,50 @@ fn play(options: &LinkOptions, paths: usize, kind: Kind, seed: u64) -> (f64, f64
     (megabits(world.bytes - bytes), megabits(world.neighbours[0].delivered() - theirs))
 }
 
+/// Mbit/s of a link on three paths that share nothing.
+fn disjoint(options: &LinkOptions, seed: u64) -> f64 {
+    let mut world = world(options, HEAVY, seed);
+    let mut load = Load::new(seed, PATIENT);
+    let part = Duration::from_secs(1);
+    load.bulk(&mut world, Duration::from_secs(DISJOINT.0), part);
+    let bytes = world.bytes;
+    load.bulk(&mut world, Duration::from_secs(DISJOINT.1), part);
+    (world.bytes - bytes) as f64 * 8e-6 / DISJOINT.1 as f64
+}
+
 pub(in crate::sim) fn run(seeds: Range<u64>) -> Findings {
     let mut table = Table::default();
     let fair = BOTTLENECK.0 as f64 / 2.0;
-    for (decreases_on_loss, spares_shared) in [(false, false), (false, true), (true, false)] {
+    let seeds: Vec<u64> = seeds.collect();
+    let usual = LinkOptions::new(1, 1);
+    let with = |decreases_on_loss, spares_shared| {
+        let options = LinkOptions { decreases_on_loss, spares_shared, ..usual.clone() };
+        let is_usual =
+            (usual.decreases_on_loss, usual.spares_shared) == (decreases_on_loss, spares_shared);
+        (options, is_usual)
+    };
+    let neither = parallel::map(&seeds, |&seed| disjoint(&with(false, false).0, seed));
+    for (decreases, spares) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (options, is_usual) = with(decreases, spares);
+        let target = |target| if is_usual { target } else { NONE };
+        let also = [(decreases, ", backs off"), (spares, ", spares")]
+            .map(|(is, word)| if is { word } else { "" });
+        let also = also.concat();
         for (kind, name) in [(Kind::Cubic, "CUBIC"), (Kind::Bbr, "BBR")] {
             for paths in 1..=3 {
-                for seed in seeds.clone() {
-                    let options =
-                        LinkOptions { decreases_on_loss, spares_shared, ..LinkOptions::new(1, 1) };
-                    let (ours, theirs) = play(&options, paths, kind, seed);
-                    let coupled = match (decreases_on_loss, spares_shared) {
-                        (true, _) => ", coupled",
-                        (false, true) => ", spares",
-                        (false, false) => "",
-                    };
-                    let name = format!("{paths} paths beside {name}{coupled}");
+                let played = parallel::map(&seeds, |&seed| play(&options, paths, kind, seed));
+                for (ours, theirs) in played {
+                    let name = format!("{paths} paths beside {name}{also}");
                     table.add(&format!("{name}: ours"), "Mbit/s", NONE, ours);
-                    let share = theirs / fair;
-                    table.add(&format!("{name}: theirs"), "of half", Target::AtLeast(LEAST), share);
+                    let least = target(Some(Target::AtLeast(LEAST)));
+                    table.add(&format!("{name}: theirs"), "of half", least, theirs / fair);
                 }
             }
+        }
+        let kept = parallel::map(&seeds, |&seed| disjoint(&options, seed));
+        for (kept, neither) in kept.into_iter().zip(&neither) {
+            let least = target(Some(Target::AtLeast(KEPT)));
+            table.add(&format!("3 disjoint paths{also}: of neither"), "1", least, kept / neither);
         }
     }
     table.findings("link_fairness")

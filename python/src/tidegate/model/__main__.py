@@ -15,7 +15,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Does what the command line asks for; the exit code."""
     asked = _parser().parse_args(arguments)
     try:
-        command = {"train": _train, "show": _show, "simulate": _simulate}[asked.command]
+        command = {"train": _train, "show": _show, "simulate": _simulate, "table": _table}[asked.command]
         command(asked)
     except (OSError, ValueError) as error:
         print(f"tidegate.model: {error}", file=sys.stderr)
@@ -46,6 +46,11 @@ def _parser() -> argparse.ArgumentParser:
     simulate.add_argument("--processors", type=int, default=2)
     simulate.add_argument("--repeat", type=float, default=0.2, help="part of them that runs twice")
     simulate.add_argument("--seed", type=int, default=1)
+    table = commands.add_parser("table", help="the topic placement paper's Table I, on a simulated broker of its kind")
+    table.add_argument("--configurations", type=int, default=1000, help="of two topics and more; of lone ones 180")
+    table.add_argument("--seconds", type=float, default=120.0, help="how long each runs")
+    table.add_argument("--most", type=int, default=6, choices=range(1, 7), help="the largest k")
+    table.add_argument("--seed", type=int, default=1)
     return parser
 
 
@@ -106,6 +111,16 @@ def _simulate(asked: argparse.Namespace) -> None:
     from ._simulate import many
 
     write(asked.out, many(asked.configurations, asked.processors, asked.seconds, asked.seed, asked.repeat))
+
+
+def _table(asked: argparse.Namespace) -> None:
+    from ._table import HEAD as TITLE
+    from ._table import line, row
+
+    print(TITLE)
+    for together in range(1, asked.most + 1):
+        count = min(asked.configurations, 180) if together == 1 else asked.configurations
+        print(line(row(together, count, asked.seconds, asked.seed)), flush=True)
 
 
 if __name__ == "__main__":

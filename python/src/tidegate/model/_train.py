@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,18 +23,18 @@ from ._physics import FEATURES, Parameters, foresee
 FOLDS = 5
 DEGREE = 4
 """Of the paper's polynomial."""
-LAYERS = ((20,), (100,), (100, 100))
-"""Networks that are tried for each number of topics."""
-CHOICE_MIN = 50
-"""Configurations of so many topics from which on layers are chosen."""
+LAYERS = {5: (40, 40), 6: (100, 100)}
+"""Hidden layers of the paper's networks, up to so many topics and from so many on (topic placement, section VI-B)."""
+ALPHA = 0.1
+"""Its factor of regularization."""
+MAX_ITER = 1000
+"""Steps of the solver; the paper does not tell, and at scikit-learn's 200 it has not converged."""
 PAPER_MIN = 4
 """Configurations of so many topics below which there is no network for them."""
 RISES = {"load": 1, "urgent_load": 1, "own_load": 1, "latency_over_bound": 0, "together": 0}
 """A prediction's correction never falls with these."""
 NEAR = 3.0
 """How much more a topic near its bound counts."""
-
-Predict = Callable[[Batch], Floats]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,15 +46,15 @@ class Options:
     trees: int = 120
     leaves: int = 6
     layers: tuple[int, ...] | None = None
-    """Of the paper's networks; chosen if left out."""
+    """Of the paper's networks; the paper's if left out."""
 
 
 def train(measurements: Sequence[Measurement], options: Options, machine: Parameters | None = None) -> Learned:
     """One model of everything; with `machine`, for that machine in place of the one that was measured."""
     first = measurements[0]
     errors = _held_out_errors(measurements, options)
-    fitted, residual = _ours(measurements, options)
-    paper = _paper(measurements, options, is_last=True) if options.has_paper else None
+    fitted, residual = ours(measurements, options)
+    paper = _paper(measurements, options) if options.has_paper else None
     seconds = sum(one.seconds for one in measurements)
     measured = f"{len(measurements)} configurations, {seconds:.0f} s under load, {first.processors} processors"
     return Learned(
@@ -88,7 +88,7 @@ def _held_out_errors(measurements: Sequence[Measurement], options: Options) -> d
     """Logarithms of measured over predicted."""
     found: dict[str, list[Floats]] = {"inside": [], "outside": []}
     for some, held in folds(measurements, options.seed):
-        machine, residual = _ours(some, options)
+        machine, residual = ours(some, options)
         learned = Learned("", some[0].scheduler, machine, {"outside": [0.0, 0.0]}, residual)
         batch = Batch.of(held)
         used = counts(batch)
@@ -99,7 +99,7 @@ def _held_out_errors(measurements: Sequence[Measurement], options: Options) -> d
     return {name: np.concatenate(parts) if parts else np.array([]) for name, parts in found.items()}
 
 
-def _ours(measurements: Sequence[Measurement], options: Options) -> tuple[Parameters, dict[str, Any] | None]:
+def ours(measurements: Sequence[Measurement], options: Options) -> tuple[Parameters, dict[str, Any] | None]:
     """Parameters and trees."""
     first, batch = measurements[0], Batch.of(measurements)
     machine = fit(first.scheduler, first.processors, batch)
@@ -153,23 +153,28 @@ def _logs(batch: Batch) -> Floats:
     return np.log(np.minimum(batch.measured, SAME * batch.bound))
 
 
-def _paper(measurements: Sequence[Measurement], options: Options, *, is_last: bool = False) -> dict[str, Any]:
+def layers_of(together: int) -> tuple[int, ...]:
+    """Hidden layers of the paper's network for so many topics."""
+    return LAYERS[5] if together <= 5 else LAYERS[6]
+
+
+def _paper(measurements: Sequence[Measurement], options: Options) -> dict[str, Any]:
     """The paper's: a polynomial for one topic, a network for each number of them."""
-    polynomial, networks = None, {}
+    single: dict[str, Any] | None = None
+    networks = {}
     for together in sorted({len(one.topics) for one in measurements}):
         runs = [one for one in measurements if len(one.topics) == together]
         if len(runs) < PAPER_MIN:
             continue
         if together == 1:
-            polynomial = _polynomial(Batch.of(runs))
+            single = polynomial(Batch.of(runs))
         else:
-            is_chosen = is_last and options.layers is None and len(runs) >= CHOICE_MIN
-            layers = _best(runs, options) if is_chosen else options.layers or LAYERS[1]
-            networks[str(together)] = _network(runs, layers, options)
-    return {"networks": networks} | ({"polynomial": polynomial} if polynomial else {})
+            networks[str(together)] = _network(runs, options.layers or layers_of(together), options)
+    return {"networks": networks} | ({"polynomial": single} if single else {})
 
 
-def _polynomial(batch: Batch) -> dict[str, Any]:
+def polynomial(batch: Batch) -> dict[str, Any]:
+    """The paper's, of degree 4 in work and rate."""
     features = np.stack([batch.work[:, 0], batch.rate[:, 0]], axis=-1)
     scaler = StandardScaler().fit(features)
     powers = PolynomialFeatures(DEGREE).fit(features)
@@ -179,19 +184,9 @@ def _polynomial(batch: Batch) -> dict[str, Any]:
     return {"mean": scaler.mean_.tolist(), "scale": scaler.scale_.tolist(), "terms": terms}
 
 
-def _best(runs: Sequence[Measurement], options: Options) -> tuple[int, ...]:
-    """The layers that are best on a fifth of the configurations, trained with the others."""
-    some, held = next(folds(runs, options.seed))
-    batch = Batch.of(held)
-
-    def score(layers: tuple[int, ...]) -> float:
-        return float(((_fitted(some, layers, options)[1](batch) - _logs(batch)) ** 2).sum())
-
-    return min(LAYERS, key=score)
-
-
 def _network(runs: Sequence[Measurement], layers: tuple[int, ...], options: Options) -> dict[str, Any]:
-    (scaler, model), _ = _fitted(runs, layers, options)
+    batch = Batch.of(runs)
+    scaler, model = fitted(paper_features(batch).reshape(-1, 6), _logs(batch).reshape(-1), layers, options.seed)
     dumped = [
         {"weights": weights.T.tolist(), "bias": bias.tolist()}
         for weights, bias in zip(model.coefs_, model.intercepts_, strict=True)
@@ -199,23 +194,14 @@ def _network(runs: Sequence[Measurement], layers: tuple[int, ...], options: Opti
     return {"mean": scaler.mean_.tolist(), "scale": scaler.scale_.tolist(), "layers": dumped}
 
 
-def _fitted(
-    runs: Sequence[Measurement], layers: tuple[int, ...], options: Options
-) -> tuple[tuple[StandardScaler, MLPRegressor], Predict]:
-    batch = Batch.of(runs)
-    features = paper_features(batch).reshape(-1, 6)
+def fitted(features: Floats, logs: Floats, layers: tuple[int, ...], seed: int) -> tuple[StandardScaler, MLPRegressor]:
+    """One network of the paper's: rectified linear units, the solver lbfgs, logarithms of latencies."""
     scaler = StandardScaler().fit(features)
-    model = MLPRegressor(hidden_layer_sizes=layers, alpha=0.01, solver="lbfgs", max_iter=200, random_state=options.seed)
+    model = MLPRegressor(hidden_layer_sizes=layers, alpha=ALPHA, solver="lbfgs", max_iter=MAX_ITER, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(scaler.transform(features), _logs(batch).reshape(-1))
-
-    def predict(other: Batch) -> Floats:
-        rows = scaler.transform(paper_features(other).reshape(-1, 6))
-        logs: Floats = model.predict(rows).reshape(other.there.shape)
-        return logs
-
-    return (scaler, model), predict
+        model.fit(scaler.transform(features), logs)
+    return scaler, model
 
 
 def held_out(measurements: Sequence[Measurement], options: Options) -> dict[str, Cases]:
@@ -223,7 +209,7 @@ def held_out(measurements: Sequence[Measurement], options: Options) -> dict[str,
     names = ("learned", "physics") + (("paper",) if options.has_paper else ())
     parts: dict[str, list[Cases]] = {name: [] for name in names}
     for some, held in folds(measurements, options.seed):
-        machine, residual = _ours(some, options)
+        machine, residual = ours(some, options)
         paper = _paper(some, options) if options.has_paper else None
         spread = {"inside": [0.0, 0.0], "outside": [0.0, 0.1]}
         learned = Learned("", some[0].scheduler, machine, spread, residual, paper)
@@ -247,7 +233,7 @@ def curve(measurements: Sequence[Measurement], options: Options) -> list[tuple[i
     size = 10
     while size <= len(some):
         part = some[:size]
-        machine, residual = _ours(part, options)
+        machine, residual = ours(part, options)
         paper = _paper(part, options) if options.has_paper else None
         learned = Learned("", part[0].scheduler, machine, {"outside": [0.0, 0.1]}, residual, paper)
         row = {}

@@ -13,7 +13,7 @@ use tidegate_types::topic::Filter;
 
 use super::{Tasks, available, log_keys};
 use crate::config::frames::LATENCY;
-use crate::config::{CameraConfig, Config};
+use crate::config::{CameraConfig, Config, OutputConfig};
 use crate::node::contract::OutputPort;
 use crate::node::event_loop::Running;
 use crate::observe::status::Boards;
@@ -53,8 +53,14 @@ fn rule(config: &Config, classes: &Classes, way: usize, to: &str) -> anyhow::Res
         None => classes.for_latency(LATENCY.0),
     };
     let rule = Rule::catch_all(classes, vec![to]);
+    // Who subscribed is at one edge server only: any other far end would take them for a stranger's.
+    let is_own = |output: &&OutputConfig| output.link.as_ref().is_none_or(|link| !link.is_peer);
+    let own = config.output.iter().filter(is_own).count();
+    let same = config.fleet.peer.iter().zip(own..).filter(|(peer, _)| peer.frames);
+    let same = same.filter_map(|(_, at)| u16::try_from(at).ok().map(OutputId));
     Ok(Rule {
         name,
+        lent_to: Some(same.collect()),
         // `#` of a rule or a right does not cover them.
         filters: vec![Filter::new(&format!("{}#", topics(way)))?],
         latency: classes.spec(class).latency.min(LATENCY.0),
@@ -115,6 +121,9 @@ pub(crate) async fn start_frames(
         }
         None => None,
     };
+    let replica_store = store.clone().filter(|_| is_local && frames.replica_keep.0.0 > 0);
+    let replica_store =
+        replica_store.map(|store| StoreOptions { room: frames.replica_keep.0.0, ..store });
     let options = FramesOptions {
         node: config.node.name().into(),
         listen,
@@ -127,6 +136,7 @@ pub(crate) async fn start_frames(
         replica: if is_local { frames.replica.0.0 } else { 0 },
         recent: RecentLimit { span: frames.recent_for.0, bytes: frames.recent.0.0 },
         store,
+        replica_store,
     };
     cameras::start(options, shelf, running.intake.clone(), &boards.frames, tasks).await
 }
@@ -140,5 +150,6 @@ fn camera(camera: &CameraConfig) -> anyhow::Result<CameraOptions> {
     let source = source.map_err(|error| anyhow::anyhow!("[[camera]] {name:?} source: {error}"))?;
     let source = source.map(|source| SourceOptions { source, rate: camera.rate });
     let preview = camera.preview;
-    Ok(CameraOptions { name, publishers, subscribers, ladder, source, preview })
+    let differencing = camera.differencing;
+    Ok(CameraOptions { name, publishers, subscribers, ladder, source, preview, differencing })
 }

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use tidegate_cluster::place::model::Dispatch;
 
 use crate::cli::file::RequiredFile;
+use crate::config::units::{Period, Quantity, UnitError};
 
 /// What can be calibrated.
 #[derive(Clone, Debug, Subcommand)]
@@ -16,6 +17,9 @@ pub enum CalibrateCommand {
     /// Measure a channel: how long frames of each size take by a node's link to its edge server
     #[command(after_help = CHANNEL_HELP)]
     Channel(ChannelArguments),
+    /// Find gains and aim of the controller pi for a ladder, over recordings of channels
+    #[command(after_help = GAINS_HELP)]
+    Gains(GainsArguments),
     /// Measure this machine as a broker: how long records take beside others, for `tidegate plan --model`
     #[command(after_help = BROKER_HELP)]
     Broker(BrokerArguments),
@@ -41,6 +45,29 @@ pub struct ChannelArguments {
     pub out: Option<PathBuf>,
 }
 
+/// Arguments of `calibrate gains`.
+#[derive(Clone, Debug, Args)]
+pub struct GainsArguments {
+    /// Recordings of channels: lines of a time in seconds, and Mbit/s from then on
+    #[arg(required = true, value_name = "FILE")]
+    pub recordings: Vec<PathBuf>,
+    /// The ladder, as `tidegate calibrate frames` writes it, or mez; the generic one if left out
+    #[arg(long, value_name = "FILE")]
+    pub ladder: Option<PathBuf>,
+    /// From capture to the last byte at the edge server
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = period)]
+    pub latency: Period,
+    /// Least accuracy
+    #[arg(long, value_name = "N", default_value_t = 0.5)]
+    pub accuracy: f64,
+    /// Frames a second
+    #[arg(long, value_name = "N", default_value_t = 15.0)]
+    pub rate: f64,
+    /// How long a byte is on its way where nothing waits
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = period)]
+    pub way: Period,
+}
+
 /// Arguments of `calibrate broker`.
 #[derive(Clone, Debug, Args)]
 pub struct BrokerArguments {
@@ -59,6 +86,10 @@ pub struct BrokerArguments {
     /// Of the configurations: another one measures others
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+}
+
+fn period(text: &str) -> Result<Period, UnitError> {
+    Period::parse(text)
 }
 
 fn pool(name: &str) -> Result<Dispatch, String> {
@@ -88,6 +119,9 @@ pub struct FramesArguments {
     /// Also rungs without colour; a camera takes them with `gray = true`
     #[arg(long)]
     pub gray: bool,
+    /// The Mez paper's knobs in place of scales and qualities: a ladder to compare with
+    #[arg(long, conflicts_with = "gray")]
+    pub mez: bool,
     /// Boxes are the same only if the detector gives them the same label
     #[arg(long)]
     pub by_label: bool,
@@ -133,6 +167,16 @@ Examples:
   tidegate calibrate channel node.toml --output edge --sizes 1000,10000,100000 --probes 30
 
 Then: [frames] channel = \"channel.json\"";
+
+const GAINS_HELP: &str = "\
+Every other recording is for finding, the others are for judging; of a single one the second half is. A
+camera's frames go over each in virtual time, with 87 combinations of gain_p, gain_i and aim. What brings
+most accuracy in time is printed as lines of [frames]. They fit this ladder, this bound and these channels:
+the default controller, feed-forward, needs none.
+
+Examples:
+  tidegate calibrate gains lte-1.txt lte-2.txt lte-3.txt lte-4.txt --ladder gate.json
+  tidegate calibrate gains wifi.txt --latency 150ms --rate 5";
 
 const FRAMES_HELP: &str = "\
 Each picture is encoded at 5 scales and 7 qualities by the node's own codec, so the bytes are those

@@ -83,5 +83,6 @@ Examples:
   parameters = { primary = \"cloud\", fallback = \"edge\" }
 
 HTTP/1.1 and HTTP/2, gRPC and WebSocket; also where connections are led here by iptables (docs/PROXY.md).
-A script that changes is read anew within a second. The first SIGINT (Ctrl-C) or SIGTERM takes no more
-connections and finishes what is under way for at most node.stop_timeout; a second one ends at once.";
+A file or script that changes is read anew within a second; requests under way end as they began.
+The first SIGINT (Ctrl-C) or SIGTERM takes no more connections and finishes what is under way for at
+most node.stop_timeout; a second one ends at once.";

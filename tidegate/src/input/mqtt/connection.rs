@@ -4,6 +4,7 @@
 mod arrival;
 mod farewell;
 mod leaving;
+mod lending;
 mod local;
 mod review;
 mod safety;
@@ -63,6 +64,7 @@ pub(super) async fn run(call: Call) {
         crowded: None,
         referral: None,
         gates: Gates::default(),
+        lends: false,
         mark: 0,
         room: None,
         account: shared.account_of(&address(peer.ip())),
@@ -111,6 +113,8 @@ struct Connection<'a> {
     referral: Option<Arc<str>>,
     /// Words to the client that wait for the journal of sessions.
     gates: Gates,
+    /// Others may write to the client.
+    lends: bool,
     /// What must be safe there before any word of this connection.
     mark: u64,
     /// Held while a large packet is read.
@@ -171,6 +175,7 @@ impl Connection<'_> {
                 }
             }
         };
+        self.lend_no_more();
         // The connection may have ended while the node was busy: what it never heard of comes again.
         self.session.withdraw(&mut self.effects.records);
         self.session.take_back(&mut self.effects.again);
@@ -240,6 +245,7 @@ impl Connection<'_> {
         let mut timer = pin!(sleep_until(pulse.never()));
         let mut leaving = Leaving::new(orders, self.shared.options.stop_grace);
         loop {
+            self.take_back();
             let Turn { step, held, has_more } = self.turn(line, orders, &mut leaving).await?;
             let Line { source, paused } = &mut *line;
             match step {
@@ -265,6 +271,9 @@ impl Connection<'_> {
             let deadline = leaving.deadline().or_else(|| pulse.deadline(reading, blocked));
             arm(timer.as_mut(), deadline);
             let full = self.crowded.clone();
+            if !blocked && !has_more && !leaving.is_so() {
+                self.lend(seat.as_ref());
+            }
             tokio::select! {
                 biased;
                 notice = source.notice() => match notice {

@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use super::session::End;
 use super::traffic::Traffic;
 use super::websocket::{Ended, WebSocket, WebSocketOptions, answer};
-use crate::support::tls::Stream;
+use crate::support::tls::{SecondHand, Stream};
 
 /// Room for the head of a usual request.
 const HEAD: usize = 1024;
@@ -108,6 +108,16 @@ impl Transport {
     /// Waits until `try_write` has something to do. Cancel-safe.
     pub(super) async fn writable(&self) -> io::Result<()> {
         self.stream.writable().await
+    }
+
+    /// Where bytes of packets are counted.
+    pub(super) fn traffic(&self) -> &Arc<Traffic> {
+        &self.traffic
+    }
+
+    /// By what others write packets as they are, once; none where something is in between.
+    pub(super) fn second(&mut self) -> Option<SecondHand> {
+        if self.web.is_some() { None } else { self.stream.second() }
     }
 
     /// Whether something is to be written that no packet holds: `try_write`, be it of nothing, does it.

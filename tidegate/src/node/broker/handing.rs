@@ -10,6 +10,9 @@ use super::publisher::Publisher;
 use super::seat::Seat;
 use super::way::Way;
 
+/// Subscribers that a publisher writes to by itself: for more of them several threads are faster.
+const FEW: usize = 8;
+
 /// Messages that are handed out at once.
 #[derive(Clone, Copy, Debug)]
 struct Handful<'m> {
@@ -18,13 +21,19 @@ struct Handful<'m> {
     run: Option<&'m Arc<MessageRun>>,
     /// Bytes of memory.
     footprint: usize,
+    /// They go to few subscribers.
+    is_for_few: bool,
 }
 
 impl<'m> Handful<'m> {
-    fn new(messages: &'m [Arc<Message>], run: Option<&'m Arc<MessageRun>>) -> Self {
+    fn new(
+        messages: &'m [Arc<Message>],
+        run: Option<&'m Arc<MessageRun>>,
+        is_for_few: bool,
+    ) -> Self {
         let of_each = || messages.iter().map(|message| message.footprint()).sum();
         let footprint = run.map_or_else(of_each, |run| run.footprint());
-        Handful { messages, run, footprint }
+        Handful { messages, run, footprint, is_for_few }
     }
 }
 
@@ -65,7 +74,7 @@ impl Publisher {
         }
         // Shared by all who get the run.
         let mut charge = MessageReservation::default();
-        let handful = Handful::new(run, whole.as_ref());
+        let handful = Handful::new(run, whole.as_ref(), way.all.len() <= FEW);
         for (seat, target) in &way.all {
             if seat.is_durable() && target.qos > 0 {
                 for (message, waiters) in run.iter().zip(&mut waiters) {
@@ -89,7 +98,7 @@ impl Publisher {
                         waiters.push((seat, target));
                         continue;
                     }
-                    let one = Handful::new(std::slice::from_ref(message), None);
+                    let one = Handful::new(std::slice::from_ref(message), None, true);
                     self.hand(seat, target, one, &mut MessageReservation::default());
                 }
             }
@@ -106,7 +115,7 @@ impl Publisher {
         &mut self,
         seat: &Arc<Seat>,
         target: &Recipient,
-        Handful { messages, run, footprint }: Handful<'_>,
+        Handful { messages, run, footprint, is_for_few }: Handful<'_>,
         charge: &mut MessageReservation,
     ) {
         let mut outbox = seat.outbox();
@@ -132,13 +141,23 @@ impl Publisher {
             };
             all.map(push).fold(false, |is_news, more| is_news | more)
         });
+        let mut times = Vec::new();
+        let lent = messages
+            .first()
+            .filter(|_| is_news && is_for_few)
+            .and_then(|message| seat.direct.encode(message.arrived, &mut outbox, &mut times));
         let drops = outbox.take_drops();
         if self.session != Some(seat.id()) && seat.is_crowded(&outbox) {
             self.crowded = Some(seat.clone());
         }
         drop(outbox);
         self.hub.counts().dropped(drops);
-        if is_news {
+        let is_written = lent.is_some_and(|(lent, count)| {
+            self.hub.counts().delivered(count);
+            self.hub.meters().delivered(&times);
+            lent.write()
+        });
+        if is_news && !is_written {
             seat.ring();
         }
     }

@@ -363,6 +363,8 @@ impl Hub {
 mod changes;
 #[cfg(test)]
 mod crowd_tests;
+#[cfg(test)]
+mod direct_tests;
 mod journal;
 mod parts;
 #[cfg(test)]

@@ -13,10 +13,10 @@ use tidegate_cluster::handover::loads::UnitCounts;
 use tidegate_node::status::StageTimes;
 use tidegate_stream::StepError;
 
-/// Topics of one operator with figures of their own; all others have theirs together.
-const TOPICS_MAX: usize = 64;
-/// Topics of all operators with figures of their own.
-const METERS_MAX: usize = 1024;
+/// Topics of one operator with figures of their own, the regions of a large city; all others have theirs together.
+const TOPICS_MAX: usize = 2048;
+/// Topics of all operators with figures of their own; each has four histograms, about 40 kB where it is busy.
+const METERS_MAX: usize = 4096;
 /// The topic of those that have no figures of their own.
 const OTHERS: &str = "(others)";
 

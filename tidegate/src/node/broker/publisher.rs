@@ -29,6 +29,15 @@ const WAYS_STEP: usize = 16 * 1024;
 /// The class of a topic that no rule covers.
 const NO_CLASS: (ClassId, Duration) = (ClassId(0), Duration::from_secs(1));
 
+/// What is decided of a topic.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TopicFacts {
+    /// Its records are for subscribers here only.
+    pub(crate) is_local: bool,
+    /// It is placed on the nodes of a cluster.
+    pub(crate) is_placed: bool,
+}
+
 /// One source of messages.
 #[derive(Debug)]
 pub struct Publisher {
@@ -44,6 +53,8 @@ pub struct Publisher {
     pub(super) held: Reservation,
     /// What ways take.
     bytes: usize,
+    /// Messages of the last topic are gathered.
+    is_turned: bool,
     /// Messages of one topic that are not handed out yet.
     pub(super) run: Vec<Arc<Message>>,
     /// A subscriber that has much to take.
@@ -68,6 +79,7 @@ impl Publisher {
             turn: 0,
             held,
             bytes: 0,
+            is_turned: false,
             run: Vec::new(),
             crowded: None,
             is_owner: false,
@@ -125,25 +137,45 @@ impl Publisher {
         self.hand_out(&way);
     }
 
-    /// Hands messages to their subscribers, each record with its QoS; those with QoS 2 are left out, for
-    /// they go when they are accepted.
-    pub fn publish_all<'r>(&mut self, records: impl Iterator<Item = (&'r Offered, u8)>) {
-        let mut run: Option<Arc<Way>> = None;
-        let mut topic: &[u8] = &[];
-        for (record, qos) in records.filter(|(_, qos)| *qos < 2) {
-            let way = match run.take().filter(|_| topic == record.key) {
-                Some(way) => way,
-                None => {
-                    self.finish_run();
-                    topic = &record.key;
-                    self.way(&record.key)
-                }
-            };
-            let retain = wants_retain(record);
-            if retain || !way.is_idle() {
-                self.run.push(Arc::new(message(record, qos, retain, &way)));
+    /// Turns to a record of this topic: what was gathered of another one is handed out.
+    pub(crate) fn turn_to(&mut self, topic: &Bytes) -> TopicFacts {
+        let is_same = self.last.as_ref().is_some_and(|(last, _)| last == topic);
+        if !self.is_turned || !is_same {
+            self.finish_run();
+            self.way(topic);
+            self.is_turned = true;
+        }
+        let way = self.last.as_ref().map(|(_, way)| way);
+        TopicFacts {
+            is_local: way.is_some_and(|way| way.is_local),
+            is_placed: way.is_some_and(|way| way.unit.is_some()),
+        }
+    }
+
+    /// Gathers a record of the topic that it has turned to, to be handed out together with others. One that is for
+    /// subscribers here only gives all that it has.
+    pub(crate) fn gather(&mut self, record: &mut Offered, qos: u8) {
+        let Some((_, way)) = &self.last else { return };
+        let retain = wants_retain(record);
+        if !retain && way.is_idle() {
+            return;
+        }
+        let message = match way.is_local {
+            true => {
+                let payload = std::mem::take(&mut record.payload);
+                Message { payload, ..message(record, qos, retain, way) }
             }
-            run = Some(way);
+            false => message(record, qos, retain, way),
+        };
+        self.run.push(Arc::new(message));
+    }
+
+    /// Hands messages to their subscribers, each record with its QoS; those with QoS 2 are left out.
+    #[cfg(test)]
+    pub(crate) fn publish_all<'r>(&mut self, records: impl Iterator<Item = (&'r Offered, u8)>) {
+        for (record, qos) in records.filter(|(_, qos)| *qos < 2) {
+            self.turn_to(&record.key);
+            self.gather(&mut record.clone(), qos);
         }
         self.finish_run();
     }
@@ -172,11 +204,6 @@ impl Publisher {
     /// Whether the records of a topic are for subscribers here only.
     pub fn is_local(&mut self, topic: &Bytes) -> bool {
         self.way(topic).is_local
-    }
-
-    /// Whether a topic is placed on the nodes of a cluster.
-    pub fn is_placed(&mut self, topic: &Bytes) -> bool {
-        self.way(topic).unit.is_some()
     }
 
     /// A subscriber that takes what it is sent and has more to take than is good, if the last messages were
@@ -288,7 +315,8 @@ impl Publisher {
     }
 
     /// Hands out what was gathered: each subscriber is locked and woken once.
-    fn finish_run(&mut self) {
+    pub(crate) fn finish_run(&mut self) {
+        self.is_turned = false;
         let Some(first) = self.run.first() else { return };
         let way = self.way(&first.topic.clone());
         self.hand_out(&way);

@@ -11,6 +11,7 @@ use tidegate_node::io::SessionId;
 use tidegate_types::account::{Kind, Refusal, Reservation};
 use tokio::sync::Notify;
 
+use super::direct::{Direct, DirectLine};
 use super::hub::{Hub, Payer, SubscribeError};
 use super::refilling::Reading;
 
@@ -80,6 +81,8 @@ pub struct Seat {
     pub(super) mark: AtomicU64,
     right: Mutex<Right>,
     reading: Mutex<Reading>,
+    /// While its connection waits, who publishes may write to its client.
+    pub(super) direct: Direct,
 }
 
 /// Which messages a session may get, where it may not get all.
@@ -114,6 +117,7 @@ impl Seat {
             mark: AtomicU64::new(0),
             right: Mutex::default(),
             reading: Mutex::default(),
+            direct: Direct::default(),
         }
     }
 
@@ -190,6 +194,26 @@ impl Seat {
 
     pub(super) fn ring(&self) {
         self.bell.notify_one();
+    }
+
+    /// Its connection waits, has written all that was in its buffer, and lends that and how it writes, said once. True
+    /// where it is lent.
+    pub fn lend(
+        &self,
+        buffer: &mut Vec<u8>,
+        line: impl FnOnce() -> Option<Box<dyn DirectLine>>,
+    ) -> bool {
+        !self.is_durable() && self.direct.lend(buffer, line)
+    }
+
+    /// Its connection writes by itself again: first what is left of what others wrote.
+    pub fn take_back(&self) -> Vec<u8> {
+        self.direct.take_back()
+    }
+
+    /// Its connection ends: nobody else writes any more.
+    pub fn end_line(&self) {
+        self.direct.end();
     }
 
     /// Waits until something came. Cancel-safe.

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::node::contract::{Adaptation, Arrival};
 use crate::script::board::ScriptBoard;
-use crate::script::{LoadError, Moment, Ran, Script, Scripts, Seat};
+use crate::script::{Moment, Ran, Scripts, Seat};
 use crate::support::http::endpoint::Postman;
 
 /// Time of scripts in one turn of the loop, after which inputs and outputs are heard. One call more may
@@ -131,20 +131,8 @@ impl Adapting {
         });
     }
 
-    /// Puts other scripts in force, unless one fails on what waits.
-    pub(crate) fn swap(
-        &mut self,
-        node: &mut Seat,
-        now: Time,
-        scripts: Vec<Script>,
-    ) -> Result<(), LoadError> {
-        self.scripts.swap(scripts, node, moment(now))?;
-        node.handle(now, Input::Control(Control::Reconsider));
-        Ok(())
-    }
-
     /// Whether the node would take other scripts and rules at these outputs. Nothing changes.
-    pub(super) fn try_on(
+    pub(crate) fn try_on(
         &self,
         node: &mut Seat,
         now: Time,
@@ -163,7 +151,7 @@ impl Adapting {
     }
 
     /// Puts what was tried in force: scripts and the rules that name them.
-    pub(super) fn adapt(&mut self, node: &mut Seat, now: Time, adaptation: Adaptation) {
+    pub(crate) fn adapt(&mut self, node: &mut Seat, now: Time, adaptation: Adaptation) {
         let Adaptation { scripts, rules } = adaptation;
         self.scripts.put(scripts, node, moment(now));
         node.handle(now, Input::Control(Control::Reconsider));
@@ -192,8 +180,8 @@ mod tests {
     use crate::config::read;
     use crate::node::contract::{Clock, Order};
     use crate::node::event_loop;
-    use crate::script::ScriptSpec;
     use crate::script::rehearsal::{Line, Rehearsal};
+    use crate::script::{Script, ScriptSpec};
 
     fn record() -> Offered {
         Offered {

@@ -1,10 +1,10 @@
 //! The thread that writes the journal, and its files.
 
+mod batch;
 mod tidy;
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -107,19 +107,8 @@ pub(super) struct Store {
     /// Notes of the segment that grows, since it was synced last: where it fails they are written again.
     unsynced: Vec<Pending>,
     unsynced_bytes: usize,
-}
-
-/// What goes to the disk together.
-struct Batch {
-    notes: Vec<Pending>,
-    /// All that is known of sessions, where a new segment begins behind the notes.
-    snapshot: Option<Vec<Note>>,
-    /// Some were left out: only a new segment behind the notes says what these said.
-    ends_segment: bool,
-    mark: u64,
-    /// Somebody waits until it is safe; else it is enough that a process that ends does not take it along.
-    is_urgent: bool,
-    is_last: bool,
+    /// Notes of a batch at most: fewer where the disk has no room for all.
+    part: usize,
 }
 
 impl Store {
@@ -156,6 +145,7 @@ impl Store {
             copy: COPY,
             unsynced: Vec::new(),
             unsynced_bytes: 0,
+            part: usize::MAX,
         }
     }
 
@@ -199,117 +189,6 @@ impl Store {
             self.tidy();
         }
         has_work
-    }
-
-    /// Takes what is pending.
-    fn take(&mut self, inner: &mut Inner) -> Batch {
-        let now = wall();
-        if now.saturating_sub(self.noted) > TICK_NS {
-            self.noted = now;
-            // While old notes are read, a topic's newer message may not be known yet.
-            let over = match self.journal.is_loaded() {
-                true => inner.ledger.retained_over(now),
-                false => Vec::new(),
-            };
-            let over = over.into_iter().map(Note::Unretained);
-            for note in std::iter::once(Note::Clock(now)).chain(over) {
-                let _ = inner.ledger.apply(&note);
-                inner.push(&note);
-            }
-        }
-        let notes = std::mem::take(&mut inner.pending);
-        let bytes = std::mem::take(&mut inner.pending_bytes) as u64;
-        inner.repeated = 0;
-        let is_urgent = std::mem::take(&mut inner.is_urgent) || inner.is_closed;
-        let end = self.file.as_ref().map_or(u64::MAX, |(_, file)| file.end());
-        // What holds of many sessions may be more than a segment: then one has as much behind it.
-        let is_full = end.saturating_add(bytes) >= self.segment_max.max(2 * self.base);
-        let ends_segment = std::mem::take(&mut inner.ends_segment);
-        let snapshot = (is_full || ends_segment).then(|| inner.ledger.snapshot());
-        let is_much = self.unsynced_bytes as u64 + bytes > COPY as u64;
-        let is_urgent = is_urgent || snapshot.is_some() || is_much;
-        let (mark, is_last) = (inner.last, inner.is_closed);
-        Batch { notes, snapshot, ends_segment, mark, is_urgent, is_last }
-    }
-
-    /// Writes a batch, again and again until it is safe; false where the process ends before.
-    fn commit(&mut self, mut batch: Batch) -> bool {
-        while let Err((error, again)) = self.try_commit(batch) {
-            tracing::error!(%error, "the journal of sessions cannot be written");
-            batch = again;
-            if batch.is_last || self.journal.lock().is_closed {
-                return false;
-            }
-            std::thread::sleep(PAUSE);
-            batch.snapshot = Some(self.journal.read(tidegate_broker::SessionLedger::snapshot));
-        }
-        self.tidy();
-        true
-    }
-
-    fn try_commit(&mut self, mut batch: Batch) -> Result<(), (io::Error, Batch)> {
-        let (mut placed, first) = (Vec::new(), self.next);
-        match self.write(&batch, &mut placed) {
-            Ok(()) => {}
-            Err(error) => {
-                self.journal.is_failing.store(true, Ordering::Relaxed);
-                self.reserve.give(&error);
-                self.writer.fail();
-                if let Some((number, mut file)) = self.file.take() {
-                    file.cut();
-                    self.sizes.entry(number).or_default();
-                }
-                // Nobody was told of what new ones have; a disk that stays full would collect one each time.
-                for (number, _) in self.sizes.split_off(&first) {
-                    let _ = self.disk.remove(&segment_path(&self.directory, SegmentId(number)));
-                    self.journal.lock().segments.remove(&number);
-                }
-                // What was written and not synced may be gone with it.
-                let later = std::mem::replace(&mut batch.notes, std::mem::take(&mut self.unsynced));
-                batch.notes.extend(later);
-                (self.unsynced_bytes, self.begun) = (0, None);
-                return Err((error, batch));
-            }
-        }
-        self.journal.is_failing.store(false, Ordering::Relaxed);
-        let mut inner = self.journal.lock();
-        placed.into_iter().for_each(|(number, place)| inner.ledger.placed(number, place));
-        drop(inner);
-        if batch.is_urgent {
-            self.unsynced.clear();
-            self.unsynced_bytes = 0;
-            self.journal.tell_safe(batch.mark);
-        } else {
-            self.unsynced_bytes += batch.notes.iter().map(|note| note.bytes.len()).sum::<usize>();
-            self.unsynced.extend(batch.notes);
-        }
-        if let Some(bytes) = self.begun.take() {
-            self.reserve.keep(bytes);
-        }
-        self.journal.room.send_if_modified(|room| !std::mem::replace(room, true));
-        Ok(())
-    }
-
-    /// The notes go to the present segment, and what holds to the beginning of a new one; where there is no present
-    /// segment, the notes follow it.
-    fn write(&mut self, batch: &Batch, placed: &mut Vec<(u64, NotePlace)>) -> io::Result<()> {
-        let had_file = self.file.is_some();
-        if had_file {
-            self.write_notes(&batch.notes, placed)?;
-        }
-        if let Some(snapshot) = &batch.snapshot {
-            self.begin(snapshot)?;
-        }
-        if !had_file {
-            self.write_notes(&batch.notes, placed)?;
-            if let Some(snapshot) = batch.snapshot.as_ref().filter(|_| batch.ends_segment) {
-                self.begin(snapshot)?;
-            }
-        }
-        match &self.file {
-            Some((_, file)) if batch.is_urgent => file.sync(),
-            _ => Ok(()),
-        }
     }
 
     fn write_notes(
@@ -374,19 +253,5 @@ impl Store {
         let mut inner = self.journal.lock();
         inner.segments.insert(number, Arc::new(Segment { file, opened }));
         Ok(())
-    }
-
-    /// True where it failed: then it stays pending.
-    fn try_commit_or_keep(&mut self, batch: Batch) -> bool {
-        let Err((error, batch)) = self.try_commit(batch) else { return false };
-        tracing::error!(%error, "the journal of sessions cannot be written");
-        let mut inner = self.journal.lock();
-        let later = std::mem::replace(&mut inner.pending, batch.notes);
-        inner.pending.extend(later);
-        (inner.pending_bytes, inner.repeated) = (0, 0);
-        inner.count(0);
-        inner.ends_segment |= batch.ends_segment;
-        inner.is_urgent = true;
-        true
     }
 }

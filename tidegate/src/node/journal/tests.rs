@@ -263,6 +263,30 @@ fn what_clients_do_while_the_disk_fails_waits_within_a_bound() {
 }
 
 #[test]
+fn of_more_than_a_full_disk_has_room_for_as_much_as_fits_is_safe() {
+    let disk = Memory::default();
+    let (journal, mut store) = begin(&disk, 0);
+    session(&journal, 1);
+    settle(&mut store);
+    disk.fill(Some(100_000));
+    let marks = (0..100).map(|_| {
+        publish(&journal, 10_000, 1);
+        journal.pen().mark()
+    });
+    let marks: Vec<u64> = marks.collect();
+    (0..50).for_each(|_| _ = store.step());
+    let is_safe: Vec<bool> = marks.iter().map(|mark| journal.is_safe(*mark)).collect();
+    let safe = is_safe.iter().filter(|is_safe| **is_safe).count();
+    assert!((5..50).contains(&safe), "{safe} of a tenth that fits, and what the reserve gave");
+    assert!(is_safe.is_sorted_by_key(|is_safe| !is_safe), "the first ones");
+    disk.fill(None);
+    settle(&mut store);
+    assert!(marks.iter().all(|mark| journal.is_safe(*mark)));
+    let (journal, _) = begin(&disk, 0);
+    assert_eq!(journal.read(|ledger| ledger.held().0), marks.len(), "each once");
+}
+
+#[test]
 fn what_clients_do_while_the_disk_hangs_waits_within_a_bound() {
     let disk = Memory::default();
     let (journal, mut store) = begin(&disk, 0);

@@ -21,7 +21,7 @@ pub(super) const UNSTORED: Metric = Metric::counter(
 pub(super) const ENDED: Metric = Metric::counter(
     "tidegate_camera_flow_frames_total",
     "Counts a frame of a flow when it is clear what became of it: delivered, late, cancelled on its way, or \
-     left out (superseded, stale, backlogged, inaccurate, unencoded).",
+     left out (superseded, stale, backlogged, inaccurate, unencoded, unchanged).",
 );
 pub(super) const BYTES: Metric = Metric::counter(
     "tidegate_camera_flow_bytes_total",

@@ -47,7 +47,7 @@ pub struct CameraView {
 }
 
 /// What became of the frames of flows, by name.
-pub(crate) fn results(flows: &FlowCounts) -> [(&'static str, u64); 8] {
+pub(crate) fn results(flows: &FlowCounts) -> [(&'static str, u64); 9] {
     [
         ("delivered", flows.delivered),
         ("late", flows.late),
@@ -57,6 +57,7 @@ pub(crate) fn results(flows: &FlowCounts) -> [(&'static str, u64); 8] {
         ("backlogged", flows.backlogged),
         ("inaccurate", flows.inaccurate),
         ("unencoded", flows.unencoded),
+        ("unchanged", flows.unchanged),
     ]
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use anyhow::Context;
 use tidegate_link::path_scheduler::PathSchedulerName;
 use tidegate_link::predict::PredictorName;
-use tidegate_link::{BACK_OFF, GUARD_SHARE, PATHS_MAX, RedundancyName, SPARE_SHARED};
+use tidegate_link::{BACK_OFF, GUARD_SHARE, LinkOptions, PATHS_MAX, RedundancyName, SPARE_SHARED};
 use tidegate_types::units::{Ratio, Size};
 
 use super::{Fallback, LinkOptionsOut};
@@ -37,7 +37,8 @@ keys! {
         pub key: Option<PathBuf>; required() sample("node.key"),
         /// Interfaces, which may come and go, or addresses of them. Default: one path by the routing table ("auto").
         pub paths: Option<Vec<String>>; sample(r#"["wlan0", "wwan0"]"#),
-        /// Which path takes the next packet.
+        /// Which path takes the next packet. `fd-mvqs-paper` is the paper whole: its predictor, windows that every loss halves,
+        /// neither repairs nor copies.
         pub schedule: Option<String>;
             usually(PathSchedulerName::default().name().to_owned()) one_of(schedules),
         /// How the next delay of each path is predicted.
@@ -128,12 +129,19 @@ impl LinkOutputConfig {
         self.schedule.as_deref().map_or(Ok(PathSchedulerName::default()), str::parse)
     }
 
-    /// How the next delay of each path is predicted.
+    /// What the paper has, where its schedule is asked for.
+    fn papers(&self) -> Option<LinkOptions> {
+        let is_papers = self.schedule() == Ok(PathSchedulerName::FdMvqsPaper);
+        is_papers.then(|| LinkOptions::of_paper(1, 1))
+    }
+
+    /// How the next delay of each path is predicted; the paper's way beside its schedule, unless told otherwise.
     ///
     /// # Errors
     /// No predictor has the name.
     pub fn predictor(&self) -> Result<PredictorName, String> {
-        self.predictor.as_deref().map_or(Ok(PredictorName::default()), str::parse)
+        let usual = self.papers().map_or(PredictorName::default(), |paper| paper.predictor);
+        self.predictor.as_deref().map_or(Ok(usual), str::parse)
     }
 
     /// How records for whose repeat there is no time are guarded, and what that may cost.
@@ -141,7 +149,8 @@ impl LinkOutputConfig {
     /// # Errors
     /// The key, and what is wrong: no guard has the name, or the share is not in [0, 1].
     pub fn guard(&self) -> Result<(RedundancyName, Ratio), (&'static str, String)> {
-        let name = self.guard.as_deref().map_or(Ok(RedundancyName::default()), str::parse);
+        let usual = self.papers().map_or(RedundancyName::default(), |paper| paper.guard);
+        let name = self.guard.as_deref().map_or(Ok(usual), str::parse);
         let name = name.map_err(|error| ("guard", error))?;
         let share = self.guard_share.unwrap_or(GUARD_SHARE);
         if !(0.0..=1.0).contains(&share) {

@@ -51,6 +51,11 @@ pub struct LinkOptionsOut {
 
 /// What a life of the link is made with.
 pub(super) fn link_options(options: &LinkOptionsOut) -> LinkOptions {
+    let (incarnation, paths) = (link::new_incarnation(), options.paths.len());
+    let whole = match options.schedule {
+        PathSchedulerName::FdMvqsPaper => LinkOptions::of_paper(incarnation, paths),
+        _ => LinkOptions::new(incarnation, paths),
+    };
     LinkOptions {
         packet_max: PACKET_MAX,
         schedule: options.schedule,
@@ -60,6 +65,6 @@ pub(super) fn link_options(options: &LinkOptionsOut) -> LinkOptions {
         guard: options.guard.0,
         guard_share: options.guard.1,
         unsettled_max: options.unconfirmed_max,
-        ..LinkOptions::new(link::new_incarnation(), options.paths.len())
+        ..whole
     }
 }

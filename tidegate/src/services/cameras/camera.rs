@@ -35,6 +35,8 @@ pub struct CameraOptions {
     pub source: Option<SourceOptions>,
     /// Whether the node's pages show it.
     pub preview: bool,
+    /// A frame that differs from the last one of a flow in no more than this part is left out; `None`: none is.
+    pub differencing: Option<f64>,
 }
 
 /// A frame that was taken.
@@ -48,7 +50,10 @@ pub(super) struct Shot {
     pub(super) head: JpegHeader,
     /// The JPEG.
     pub(super) jpeg: Bytes,
+    /// The one before it, where a rung may take away what has not moved.
+    before: Option<Bytes>,
     encodings: Mutex<BTreeMap<usize, Arc<OnceCell<Encoding>>>>,
+    outline: OnceCell<Arc<[u8]>>,
 }
 
 /// A frame as it leaves.
@@ -65,7 +70,8 @@ pub(super) struct Encoding {
 impl Shot {
     /// One with these bytes, whose header was read.
     pub(super) fn new(number: u64, captured_at: Time, head: JpegHeader, jpeg: Bytes) -> Self {
-        Shot { number, captured_at, head, jpeg, encodings: Mutex::default() }
+        let (encodings, outline) = (Mutex::default(), OnceCell::new());
+        Shot { number, captured_at, head, jpeg, before: None, encodings, outline }
     }
 
     /// The source itself.
@@ -180,7 +186,10 @@ impl Camera {
     ///
     /// # Errors
     /// It is not the newest.
-    pub(super) fn take(&self, shot: Shot) -> Result<(), OrderError> {
+    pub(super) fn take(&self, mut shot: Shot) -> Result<(), OrderError> {
+        let looks_back = self.options.ladder.looks_back();
+        shot.before =
+            self.newest.borrow().as_ref().filter(|_| looks_back).map(|one| one.jpeg.clone());
         let shot = Arc::new(shot);
         let mut order = Ok(());
         self.newest.send_if_modified(|newest| {
@@ -260,13 +269,26 @@ impl Camera {
         }
         let cell = lock(&shot.encodings).entry(at).or_default().clone();
         let encode = || async {
-            let shrunk = self.workers.shrink(shot.jpeg.clone(), shot.head, rung).await?;
+            let frame = (shot.jpeg.clone(), shot.head);
+            let shrunk = self.workers.shrink(shot.before.clone(), frame, rung).await?;
             self.ladder().encoded(at, shrunk.jpeg.len() as u64);
             lock(&self.figures).encoded += 1;
             let size = (shrunk.width, shrunk.height);
             Ok(Encoding { jpeg: shrunk.jpeg.into(), size, rung: Some(rung) })
         };
         cell.get_or_try_init(encode).await.cloned()
+    }
+
+    /// What a frame shows at an eighth of its size: made once, whoever asks.
+    ///
+    /// # Errors
+    /// It cannot be decoded.
+    pub(super) async fn outline(&self, shot: &Shot) -> Result<Arc<[u8]>, CodecError> {
+        let make = || async {
+            let made = self.workers.outline(shot.jpeg.clone(), shot.head).await?;
+            Ok(made.into())
+        };
+        shot.outline.get_or_try_init(make).await.cloned()
     }
 
     /// What a flow's frames came to since it told last.
@@ -280,6 +302,7 @@ impl Camera {
         flows.backlogged += now.backlogged - before.backlogged;
         flows.inaccurate += now.inaccurate - before.inaccurate;
         flows.unencoded += now.unencoded - before.unencoded;
+        flows.unchanged += now.unchanged - before.unchanged;
         flows.bytes += now.bytes - before.bytes;
     }
 

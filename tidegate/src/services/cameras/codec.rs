@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tidegate_frames::Rung;
 use tidegate_frames::jpeg::JpegHeader;
+use tidegate_frames::knobs::{self, Artifacts, Knobs};
 use tokio::sync::Semaphore;
 use turbojpeg::{
     Compressor, Decompressor, Image, PixelFormat, ScalingFactor, Subsamp, YuvImage, yuv_pixels_len,
@@ -43,13 +44,20 @@ pub enum CodecError {
 /// # Errors
 /// The bytes are no picture that the library reads whole.
 pub fn shrink(jpeg: &[u8], head: &JpegHeader, rung: &Rung) -> Result<Shrunk, CodecError> {
-    let mut decoder = Decompressor::new()?;
-    decoder.set_scan_limit(SCANS_MAX)?;
-    let source = decoder.read_header(jpeg)?;
-    if (source.width, source.height) != (usize::from(head.width), usize::from(head.height)) {
-        let sizes = ((source.width, source.height), (head.width, head.height));
-        return Err(CodecError::Size(sizes.0, sizes.1));
-    }
+    shrink_after(None, jpeg, head, rung)
+}
+
+/// The same of a frame that follows another one: what has not moved since that may be taken away.
+///
+/// # Errors
+/// As [`shrink`]. One that cannot be read before it counts as none.
+pub fn shrink_after(
+    before: Option<&[u8]>,
+    jpeg: &[u8],
+    head: &JpegHeader,
+    rung: &Rung,
+) -> Result<Shrunk, CodecError> {
+    let (mut decoder, source) = open(jpeg, head)?;
     let scale = ScalingFactor::new(rung.eighths.into(), 8);
     decoder.set_scaling_factor(scale)?;
     let (width, height) = (scale.scale(source.width), scale.scale(source.height));
@@ -59,6 +67,8 @@ pub fn shrink(jpeg: &[u8], head: &JpegHeader, rung: &Rung) -> Result<Shrunk, Cod
         let pixels = vec![0; width * height];
         let mut image = Image { pixels, width, pitch: width, height, format: PixelFormat::GRAY };
         decoder.decompress(jpeg, image.as_deref_mut())?;
+        let luminance = (&mut image.pixels[..], width);
+        turn(rung.knobs, rung.eighths, before.map(|jpeg| (jpeg, head)), luminance, None);
         encoder.set_subsamp(Subsamp::Gray)?;
         encoder.compress_to_vec(image.as_deref())?
     } else {
@@ -66,9 +76,103 @@ pub fn shrink(jpeg: &[u8], head: &JpegHeader, rung: &Rung) -> Result<Shrunk, Cod
         let pixels = vec![0; yuv_pixels_len(width, 1, height, subsamp)?];
         let mut image = YuvImage { pixels, width, align: 1, height, subsamp };
         decoder.decompress_to_yuv(jpeg, image.as_deref_mut())?;
+        if !rung.knobs.is_none() {
+            let ((wide, high), chroma) = (image.y_size(), image.uv_size());
+            let (luminance, colours) = image.pixels.split_at_mut(wide * high);
+            let before = before.map(|jpeg| (jpeg, head));
+            turn(rung.knobs, rung.eighths, before, (luminance, wide), Some((colours, chroma)));
+        }
         encoder.compress_yuv_to_vec(image.as_deref())?
     };
     Ok(Shrunk { jpeg, width: width as u32, height: height as u32 })
+}
+
+fn open(
+    jpeg: &[u8],
+    head: &JpegHeader,
+) -> Result<(Decompressor, turbojpeg::DecompressHeader), CodecError> {
+    let mut decoder = Decompressor::new()?;
+    decoder.set_scan_limit(SCANS_MAX)?;
+    let source = decoder.read_header(jpeg)?;
+    if (source.width, source.height) != (usize::from(head.width), usize::from(head.height)) {
+        let sizes = ((source.width, source.height), (head.width, head.height));
+        return Err(CodecError::Size(sizes.0, sizes.1));
+    }
+    Ok((decoder, source))
+}
+
+/// Luminance at so many eighths of the size, and the width of it: at one, each pixel is the mean of 64.
+///
+/// # Errors
+/// As [`shrink`].
+pub(super) fn luminance(
+    jpeg: &[u8],
+    head: &JpegHeader,
+    eighths: u8,
+) -> Result<(Vec<u8>, usize), CodecError> {
+    let (mut decoder, source) = open(jpeg, head)?;
+    let scale = ScalingFactor::new(eighths.into(), 8);
+    decoder.set_scaling_factor(scale)?;
+    let (width, height) = (scale.scale(source.width), scale.scale(source.height));
+    let pixels = vec![0; width * height];
+    let mut image = Image { pixels, width, pitch: width, height, format: PixelFormat::GRAY };
+    decoder.decompress(jpeg, image.as_deref_mut())?;
+    Ok((image.pixels, width))
+}
+
+/// A plane, and the width of its rows, which may be longer than the picture is wide.
+type Plane<'a> = (&'a mut [u8], usize);
+
+/// Does what only the Mez paper does to a picture: to its luminance, and to its two planes of colour where it has some, which
+/// stand one behind the other and have a size each.
+fn turn(
+    knobs: Knobs,
+    eighths: u8,
+    before: Option<(&[u8], &JpegHeader)>,
+    (luminance_of, wide): Plane<'_>,
+    colours: Option<(&mut [u8], (usize, usize))>,
+) {
+    let still = before.filter(|_| knobs.artifacts != Artifacts::Keep);
+    let still = still.and_then(|(jpeg, head)| luminance(jpeg, head, eighths).ok());
+    let mut planes = vec![(luminance_of, wide)];
+    if let Some((colours, (width, height))) = colours {
+        let (blue, red) = colours.split_at_mut(width * height);
+        planes.extend([(blue, width), (&mut red[..width * height], width)]);
+    }
+    if let Some((then, narrow)) = still {
+        let now = &planes[0];
+        let rows = now.0.len() / wide.max(1);
+        let picture: Vec<u8> = now
+            .0
+            .chunks_exact(wide.max(1))
+            .flat_map(|row| &row[..narrow.min(wide)])
+            .copied()
+            .collect();
+        let mask = knobs::moving(&picture, &then, narrow);
+        let stays = match knobs.artifacts {
+            Artifacts::Contours => knobs::outlines(&mask, narrow),
+            _ => mask,
+        };
+        let is_outline = knobs.artifacts == Artifacts::Contours;
+        for (place, (plane, width)) in planes.iter_mut().enumerate() {
+            let high = plane.len() / (*width).max(1);
+            for (at, pixel) in plane.iter_mut().enumerate() {
+                let (column, row) = (at % *width * wide / *width, at / *width * rows / high);
+                let moves = stays.get(row * narrow + column.min(narrow.saturating_sub(1)));
+                // Black has no colour; outlines are white.
+                *pixel = match (moves == Some(&true), place) {
+                    (true, 0) if is_outline => u8::MAX,
+                    (true, _) if !is_outline => *pixel,
+                    (_, 0) => 0,
+                    _ => 128,
+                };
+            }
+        }
+    }
+    for (plane, width) in planes {
+        let side = usize::from(knobs.blur) * usize::from(eighths) * width / (8 * wide.max(1));
+        knobs::blur(plane, width, side);
+    }
 }
 
 /// Threads that encode: as many at once as there are permits, none of them the scheduler's.
@@ -87,15 +191,34 @@ impl Workers {
     /// As [`shrink`].
     pub(super) async fn shrink(
         &self,
-        jpeg: bytes::Bytes,
-        head: JpegHeader,
+        before: Option<bytes::Bytes>,
+        (jpeg, head): (bytes::Bytes, JpegHeader),
         rung: Rung,
     ) -> Result<Shrunk, CodecError> {
+        self.run(move || shrink_after(before.as_deref(), &jpeg, &head, &rung)).await
+    }
+
+    /// What a frame shows at an eighth of its size, when a thread is free.
+    ///
+    /// # Errors
+    /// As [`luminance`].
+    pub(super) async fn outline(
+        &self,
+        jpeg: bytes::Bytes,
+        head: JpegHeader,
+    ) -> Result<Vec<u8>, CodecError> {
+        self.run(move || luminance(&jpeg, &head, 1).map(|(pixels, _)| pixels)).await
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, CodecError> + Send + 'static,
+    ) -> Result<T, CodecError> {
         let permit = self.0.clone().acquire_owned().await.map_err(|_| CodecError::Stopping)?;
         let work = tokio::task::spawn_blocking(move || {
-            let shrunk = shrink(&jpeg, &head, &rung);
+            let done = work();
             drop(permit);
-            shrunk
+            done
         });
         work.await.map_err(|_| CodecError::Stopping)?
     }
@@ -128,7 +251,50 @@ mod tests {
 
     fn rung(eighths: u8, quality: u8, is_gray: bool) -> Rung {
         let (accuracy, cost) = (0.9, Duration::ZERO);
-        Rung { eighths, quality, is_gray, bytes: 1.0, accuracy, accuracy_low: accuracy, cost }
+        let knobs = Knobs::default();
+        Rung {
+            eighths,
+            quality,
+            is_gray,
+            knobs,
+            bytes: 1.0,
+            accuracy,
+            accuracy_low: accuracy,
+            cost,
+        }
+    }
+
+    #[test]
+    fn blur_and_black_backgrounds_make_smaller_pictures_of_the_same_size() {
+        let source = test_picture(641, 363, 90);
+        let head = JpegHeader::read(&source).unwrap();
+        let plain = shrink(&source, &head, &rung(6, 60, false)).unwrap();
+        let with = |knobs, is_gray, before: Option<&[u8]>| {
+            let rung = Rung { knobs, ..rung(6, 60, is_gray) };
+            let made = shrink_after(before, &source, &head, &rung).unwrap();
+            assert_eq!((made.width, made.height), (plain.width, plain.height));
+            made.jpeg
+        };
+        let blurred = with(Knobs { blur: 10, ..Knobs::default() }, false, None);
+        assert!(blurred.len() < plain.jpeg.len() * 2 / 3, "{}", blurred.len());
+        for artifacts in [Artifacts::Background, Artifacts::Contours] {
+            let knobs = Knobs { blur: 0, artifacts };
+            assert_eq!(with(knobs, false, None), plain.jpeg, "nothing came before it");
+            assert_eq!(with(knobs, false, Some(b"no picture")), plain.jpeg);
+            for is_gray in [false, true] {
+                // Nothing moved: all is black.
+                let black = with(knobs, is_gray, Some(&source));
+                let header = JpegHeader::read(&black).unwrap();
+                let (pixels, _) = luminance(&black, &header, 8).unwrap();
+                assert!(pixels.iter().all(|pixel| *pixel < 4), "{artifacts:?}");
+            }
+        }
+        // Of another picture a part moved: it stays as it is.
+        let mut other = source.clone();
+        other.truncate(0);
+        other.extend(test_picture(641, 363, 30));
+        let still = with(Knobs { blur: 0, artifacts: Artifacts::Background }, false, Some(&other));
+        assert!(still.len() < plain.jpeg.len());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
+use tidegate_frames::knobs::{Artifacts, Knobs};
 use tidegate_frames::{Ladder, Rung};
 
 /// The version that is written; others are refused.
@@ -13,6 +14,8 @@ const VERSION: u32 = 1;
 const FILE_MAX: u64 = 1 << 20;
 /// For cameras that nobody has calibrated.
 const GENERIC: &str = include_str!("generic.json");
+/// The Mez paper's knobs.
+const MEZ: (&str, &str) = ("mez", include_str!("mez.json"));
 
 /// A ladder, and where it comes from.
 #[derive(Clone, Debug)]
@@ -21,6 +24,13 @@ pub struct LadderFile {
     pub ladder: Ladder,
     /// Whether it was measured with other pictures than the camera's.
     pub is_generic: bool,
+}
+
+impl LadderFile {
+    /// Whether one of its rungs needs the frame before.
+    pub(super) fn looks_back(&self) -> bool {
+        self.ladder.rungs().iter().any(|rung| rung.knobs.artifacts != Artifacts::Keep)
+    }
 }
 
 /// The file.
@@ -53,6 +63,12 @@ pub struct WrittenRung {
     /// Without chroma.
     #[serde(default)]
     pub gray: bool,
+    /// Side of a box that is averaged, pixels of the source.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub blur: u8,
+    /// What is taken away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifacts: Option<WrittenArtifacts>,
     /// Mean of a frame.
     pub bytes: f64,
     /// 0 to 1.
@@ -70,12 +86,38 @@ pub struct WrittenRung {
     pub bytes_quantiles: Option<[f64; 3]>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_none(side: &u8) -> bool {
+    *side == 0
+}
+
+/// What is taken away, in a file.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WrittenArtifacts {
+    /// What does not move.
+    Background,
+    /// All but outlines of what moves.
+    Contours,
+}
+
+impl From<WrittenArtifacts> for Artifacts {
+    fn from(artifacts: WrittenArtifacts) -> Self {
+        match artifacts {
+            WrittenArtifacts::Background => Artifacts::Background,
+            WrittenArtifacts::Contours => Artifacts::Contours,
+        }
+    }
+}
+
 impl From<WrittenRung> for Rung {
     fn from(rung: WrittenRung) -> Self {
+        let artifacts = rung.artifacts.map(Artifacts::from).unwrap_or_default();
         Rung {
             eighths: rung.eighths,
             quality: rung.quality,
             is_gray: rung.gray,
+            knobs: Knobs { blur: rung.blur, artifacts },
             bytes: rung.bytes,
             accuracy: rung.accuracy,
             accuracy_low: rung.accuracy_low,
@@ -120,6 +162,11 @@ pub fn load(file: Option<&Path>, with_gray: bool) -> anyhow::Result<LadderFile> 
         let written: Written = serde_json::from_str(GENERIC).context("the generic ladder")?;
         return written.ladder(with_gray).context("the generic ladder");
     };
+    if file == Path::new(MEZ.0) {
+        let written: Written = serde_json::from_str(MEZ.1).context("the ladder mez")?;
+        // One of its colour spaces is none.
+        return written.ladder(true).context("the ladder mez");
+    }
     let name = || file.display().to_string();
     let length = std::fs::metadata(file).with_context(name)?.len();
     ensure!(length <= FILE_MAX, "{}: {length} bytes are no ladder", name());

@@ -1,12 +1,18 @@
 //! What an edge server keeps of the frames that it was sent: a camera that goes leaves them here.
 
+mod disk;
+
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
 use prost::Message;
 use tidegate_types::account::{Account, Kind, Reservation};
 
-use super::wire::FrameMessage;
+use self::disk::ReplicaDisk;
+pub(super) use self::disk::StoredFrame;
+use super::store::StoreOptions;
+use super::wire::{CameraInfo, FrameMessage};
 
 /// Frames of each camera, as they came. It is on nobody's account while it keeps none.
 #[derive(Debug, Default)]
@@ -14,6 +20,18 @@ pub(super) struct Replica {
     /// Bytes of each camera, whose they are, and the node whose cameras need no replica.
     limit: Option<(u64, Account, Arc<str>)>,
     cameras: BTreeMap<String, Frames>,
+    disk: Option<ReplicaDisk>,
+    /// Whether the last try to write failed: said once.
+    is_failing: bool,
+}
+
+/// A frame that is here.
+#[derive(Debug)]
+pub(super) enum ReplicaFrame {
+    /// It is in memory.
+    Here(Box<FrameMessage>),
+    /// It is on disk.
+    Stored(StoredFrame),
 }
 
 /// The newest frames of one camera, by number.
@@ -34,15 +52,52 @@ impl Frames {
 impl Replica {
     /// Keeps so many bytes of each camera of other nodes than `own` from now on.
     pub(super) fn limit(&mut self, bytes: u64, account: Account, own: Arc<str>) {
-        self.limit = Some((bytes, account, own)).filter(|_| bytes > 0);
+        self.limit = Some((bytes, account, own));
     }
 
-    /// A frame came from a node. Of one that came by several flows the most accurate stays; the oldest ones go for it.
-    pub(super) fn keep(&mut self, node: &str, frame: &FrameMessage) {
-        let Some((most, account, own)) = &self.limit else { return };
-        if **own == *node {
+    /// Keeps frames on disk, too. Answers what is known of the cameras of which there are some.
+    ///
+    /// # Errors
+    /// A folder or a file cannot be used, or no key opens it.
+    pub(super) fn store(&mut self, options: StoreOptions) -> io::Result<Vec<CameraInfo>> {
+        let (disk, infos) = ReplicaDisk::open(options)?;
+        self.disk = Some(disk);
+        Ok(infos)
+    }
+
+    /// What is known of a camera has changed.
+    pub(super) fn tell(&mut self, info: &CameraInfo) {
+        if let Some(disk) = &mut self.disk {
+            let told = disk.tell(info);
+            self.note(told);
+        }
+    }
+
+    fn note(&mut self, written: io::Result<()>) {
+        let was_failing = std::mem::replace(&mut self.is_failing, written.is_err());
+        if let Some(error) = written.err().filter(|_| !was_failing) {
+            tracing::error!("frames of cameras of other nodes cannot be stored: {error}");
+        }
+    }
+
+    /// A frame came from a node, of a camera of which so much is known. Of one that came by several flows the most accurate
+    /// stays; the oldest ones go for it.
+    pub(super) fn keep(&mut self, node: &str, frame: &FrameMessage, info: &CameraInfo) {
+        let is_own = self.limit.as_ref().is_none_or(|(_, _, own)| **own == *node);
+        if is_own {
             return;
         }
+        self.keep_here(frame);
+        if let Some(disk) = &mut self.disk {
+            let kept = disk.keep(frame, info);
+            self.note(kept);
+        }
+    }
+
+    fn keep_here(&mut self, frame: &FrameMessage) {
+        let Some((most, account, _)) = self.limit.as_ref().filter(|(most, ..)| *most > 0) else {
+            return;
+        };
         let size = frame.encoded_len() as u64;
         let frames = self.cameras.entry(frame.camera.clone()).or_default();
         // What is known stays until the better one has room.
@@ -71,22 +126,34 @@ impl Replica {
         frames.all.insert(frame.frame, (frame.clone(), room));
     }
 
-    /// The first frame of a camera from here to there.
-    pub(super) fn next(&self, camera: &str, from: u64, to: u64) -> Option<FrameMessage> {
-        let all = &self.cameras.get(camera)?.all;
-        let (_, (frame, _)) = all.range(from..).next().filter(|(number, _)| **number <= to)?;
-        Some(FrameMessage { skipped: 0, is_late: false, ..frame.clone() })
+    /// The first frame of a camera from here to there, and its number.
+    pub(super) fn next(&self, camera: &str, from: u64, to: u64) -> Option<(u64, ReplicaFrame)> {
+        let here = self.cameras.get(camera).and_then(|frames| frames.all.range(from..).next());
+        let stored = self.disk.as_ref().and_then(|disk| disk.find(camera, from));
+        let here =
+            here.filter(|(number, _)| stored.as_ref().is_none_or(|(first, _)| **number <= *first));
+        let found = match here {
+            Some((&number, (frame, _))) => {
+                let frame = FrameMessage { skipped: 0, is_late: false, ..frame.clone() };
+                Some((number, ReplicaFrame::Here(Box::new(frame))))
+            }
+            None => stored.map(|(number, frame)| (number, ReplicaFrame::Stored(frame))),
+        };
+        found.filter(|(number, _)| *number <= to)
     }
 
     /// Number of the oldest frame of a camera; 0: none.
     pub(super) fn oldest(&self, camera: &str) -> u64 {
-        let first = self.cameras.get(camera).and_then(|frames| frames.all.first_key_value());
-        first.map_or(0, |(&number, _)| number)
+        self.next(camera, 0, u64::MAX).map_or(0, |(number, _)| number)
     }
 
     /// A camera is no more.
     pub(super) fn forget(&mut self, camera: &str) {
         self.cameras.remove(camera);
+        if let Some(disk) = &mut self.disk {
+            let forgotten = disk.forget(camera);
+            self.note(forgotten);
+        }
     }
 }
 
@@ -104,9 +171,16 @@ mod tests {
         let each = frame(7, 0.5).encoded_len();
         let mut replica = Replica::default();
         replica.limit(1 << 20, Account::new(each + 1), "edge".into());
-        replica.keep("n", &frame(7, 0.5));
-        replica.keep("n", &frame(7, 0.9));
-        assert_eq!(replica.next("c", 0, 9).map(|one| one.accuracy), Some(0.5));
+        replica.keep("n", &frame(7, 0.5), &CameraInfo::default());
+        replica.keep("n", &frame(7, 0.9), &CameraInfo::default());
+        assert_eq!(next(&replica, 0, 9), Some((7, 0.5)));
+    }
+
+    fn next(replica: &Replica, from: u64, to: u64) -> Option<(u64, f64)> {
+        match replica.next("c", from, to)?.1 {
+            ReplicaFrame::Here(frame) => Some((frame.frame, frame.accuracy)),
+            ReplicaFrame::Stored(frame) => panic!("{frame:?}"),
+        }
     }
 
     fn held(replica: &Replica) -> Vec<u64> {
@@ -118,18 +192,19 @@ mod tests {
         let account = Account::new(10_000);
         let each = frame(1, 0.5).encoded_len() as u64;
         let mut replica = Replica::default();
-        replica.keep("n", &frame(1, 0.5));
+        let info = CameraInfo::default();
+        replica.keep("n", &frame(1, 0.5), &info);
         assert!(replica.cameras.is_empty(), "nobody asked it to");
         replica.limit(each * 3, account.clone(), "edge".into());
-        replica.keep("edge", &frame(1, 0.5));
+        replica.keep("edge", &frame(1, 0.5), &info);
         assert!(replica.cameras.is_empty(), "its own node has them");
-        (1..=5).for_each(|number| replica.keep("n", &frame(number, 0.5)));
+        (1..=5).for_each(|number| replica.keep("n", &frame(number, 0.5), &info));
         assert_eq!(held(&replica), [3, 4, 5]);
-        replica.keep("n", &frame(2, 0.5));
+        replica.keep("n", &frame(2, 0.5), &info);
         assert_eq!(held(&replica), [3, 4, 5], "a replay of older ones takes no room of newer ones");
-        replica.keep("n", &frame(4, 0.9));
-        replica.keep("n", &frame(4, 0.7));
-        let next = |from, to| replica.next("c", from, to).map(|one| (one.frame, one.accuracy));
+        replica.keep("n", &frame(4, 0.9), &info);
+        replica.keep("n", &frame(4, 0.7), &info);
+        let next = |from, to| next(&replica, from, to);
         assert_eq!([next(0, 9), next(4, 4), next(6, 9)], [Some((3, 0.5)), Some((4, 0.9)), None]);
         assert_eq!((next(0, 2), replica.oldest("c"), replica.oldest("d")), (None, 3, 0));
         assert_eq!(account.used() as u64, each * 3);

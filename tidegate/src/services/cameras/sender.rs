@@ -10,8 +10,9 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use prost::Message;
 use tidegate_frames::channel::ChannelModel;
+use tidegate_frames::knobs::difference;
 use tidegate_frames::piece::{FRAME_MAX, FramePiece, HEAD, PIECES_MAX};
-use tidegate_frames::{ControllerName, Flow, FlowCounts, FrameEnding, Gains, Rung};
+use tidegate_frames::{ControllerName, Flow, FlowCounts, FrameEnding, FrameResult, Gains, Rung};
 use tidegate_types::record::{Offered, Properties, Token};
 use tidegate_types::units::Time;
 use tokio::sync::{mpsc, watch};
@@ -192,12 +193,28 @@ pub(super) async fn run(
         told,
         shots: BTreeMap::new(),
         left: BTreeMap::new(),
+        shown: None,
     };
     sender.serve(newest, encodings).await
 }
 
-/// A frame that was encoded, or why not.
-type Encoded = (Arc<Shot>, Result<Encoding, CodecError>);
+/// What became of a frame that was to be encoded.
+enum Made {
+    /// It leaves, and shows this at an eighth of its size, where that was asked.
+    Encoding(Encoding, Option<Arc<[u8]>>),
+    /// It shows what the last one did.
+    Unchanged,
+    /// It is no picture.
+    Failed(CodecError),
+}
+
+type Encoded = (Arc<Shot>, Made);
+
+/// The last frame that left: its number, when it was taken, and what it shows.
+type Shown = (u64, Time, Arc<[u8]>);
+
+/// A frame goes after so long, whatever it shows: who comes anew sees something, and silence is a fault.
+const REFRESH: Duration = Duration::from_secs(1);
 
 struct Sender {
     message: FlowMessage,
@@ -213,6 +230,30 @@ struct Sender {
     shots: BTreeMap<u64, Arc<Shot>>,
     /// Frames under way: at which rung, how many bytes, and how long after they were taken.
     left: BTreeMap<u64, (Option<Rung>, u64, Duration)>,
+    /// The last frame that left, where frames that show the same are left out.
+    shown: Option<Shown>,
+}
+
+/// Encodes a frame, unless it shows what the last one did.
+async fn make(camera: &Camera, shot: &Shot, rung: Option<usize>, shown: Option<Shown>) -> Made {
+    let mut shows = None;
+    if let Some(part) = camera.options.differencing {
+        let outline = match camera.outline(shot).await {
+            Ok(outline) => outline,
+            Err(error) => return Made::Failed(error),
+        };
+        let is_recent = |at: Time| shot.captured_at.since(at) < REFRESH;
+        let before = shown.filter(|(_, at, _)| is_recent(*at));
+        if before.is_some_and(|(.., before)| difference(&outline, &before) <= part) {
+            return Made::Unchanged;
+        }
+        shows = Some(outline);
+    }
+    let encoding = match rung {
+        Some(rung) => camera.encode(shot, rung).await,
+        None => Ok(shot.source()),
+    };
+    encoding.map_or_else(Made::Failed, |encoding| Made::Encoding(encoding, shows))
 }
 
 impl Sender {
@@ -230,7 +271,7 @@ impl Sender {
                         self.shots = BTreeMap::from([(shot.number, shot)]);
                     }
                 }
-                Some((shot, encoding)) = encodings.recv() => self.leave(&shot, encoding).await?,
+                Some((shot, made)) = encodings.recv() => self.leave(&shot, made).await?,
                 settled = self.pieces.settled() => {
                     let (frame, bytes, has_arrived) = settled?;
                     self.flow.settled(self.pieces.now(), frame, bytes, has_arrived);
@@ -255,28 +296,28 @@ impl Sender {
         let Some((frame, rung)) = chosen else { return };
         let Some(shot) = self.shots.remove(&frame) else { return self.flow.failed() };
         let (camera, encoded) = (self.camera.clone(), self.encoded.clone());
+        let shown = self.shown.clone();
         tokio::spawn(async move {
-            let encoding = match rung {
-                Some(rung) => camera.encode(&shot, rung).await,
-                None => Ok(shot.source()),
-            };
+            let made = make(&camera, &shot, rung, shown).await;
             // Who waits for it may be gone.
-            let _ = encoded.send((shot, encoding)).await;
+            let _ = encoded.send((shot, made)).await;
         });
     }
 
-    async fn leave(
-        &mut self,
-        shot: &Shot,
-        encoding: Result<Encoding, CodecError>,
-    ) -> Result<(), Stopping> {
-        let rung = encoding.as_ref().ok().and_then(|encoding| encoding.rung);
-        let packed = match &encoding {
-            Ok(encoding) => {
+    async fn leave(&mut self, shot: &Shot, made: Made) -> Result<(), Stopping> {
+        let mut rung = None;
+        let packed = match made {
+            Made::Encoding(encoding, shows) => {
+                rung = encoding.rung;
+                self.shown = shows.map(|shows| (shot.number, shot.captured_at, shows));
                 let leaves = (self.pieces.now(), Some(self.flow.way()));
-                pack(self.message.flow, shot, &self.camera, encoding, leaves)
+                pack(self.message.flow, shot, &self.camera, &encoding, leaves)
             }
-            Err(error) => {
+            Made::Unchanged => {
+                self.flow.unchanged();
+                return Ok(());
+            }
+            Made::Failed(error) => {
                 if self.flow.counts().unencoded.is_power_of_two()
                     || self.flow.counts().unencoded == 0
                 {
@@ -314,6 +355,11 @@ impl Sender {
     fn note(&mut self) {
         let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
         while let Some(FrameEnding { frame, result, after }) = self.flow.poll_ended() {
+            let has_come = matches!(result, FrameResult::Delivered | FrameResult::Late);
+            if !has_come && self.shown.as_ref().is_some_and(|(shown, ..)| *shown == frame) {
+                // Nobody has seen it.
+                self.shown = None;
+            }
             let (rung, bytes, left) = self.left.remove(&frame).unwrap_or_default();
             let Some(store) = &self.camera.store else { continue };
             store.note(FrameWay {
@@ -326,5 +372,71 @@ impl Sender {
                 result: result.name().into(),
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_frames::jpeg::JpegHeader;
+    use tidegate_types::account::Account;
+
+    use super::super::camera::CameraOptions;
+    use super::super::codec::{Workers, test_picture};
+    use super::super::ladder;
+    use super::super::recent::{Recent, RecentLimit};
+    use super::*;
+
+    fn camera(differencing: Option<f64>) -> Camera {
+        let options = CameraOptions {
+            name: "c".into(),
+            publishers: Vec::new(),
+            subscribers: Vec::new(),
+            ladder: ladder::load(None, false).unwrap(),
+            source: None,
+            preview: false,
+            differencing,
+        };
+        let limit = RecentLimit { span: Duration::ZERO, bytes: 0 };
+        Camera::new(options, Workers::new(1), Recent::new(limit, Account::new(0)), None)
+    }
+
+    /// A frame that was taken then, of so many pixels a row: each has another pattern.
+    fn shot(number: u64, millis: u64, quality: i32, width: usize) -> Shot {
+        let jpeg = test_picture(width, 128, quality);
+        let head = JpegHeader::read(&jpeg).unwrap();
+        Shot::new(number, Time::from_millis(millis), head, jpeg.into())
+    }
+
+    #[tokio::test]
+    async fn a_frame_that_shows_what_the_last_one_did_is_left_out_for_a_second() {
+        let camera = camera(Some(0.02));
+        let first = shot(1, 5000, 90, 256);
+        let Made::Encoding(_, Some(shows)) = make(&camera, &first, None, None).await else {
+            panic!("nothing came before it")
+        };
+        let shown = Some((1, first.captured_at, shows));
+        let leaves = async |shot: Shot, shown: Option<Shown>| match make(
+            &camera, &shot, None, shown,
+        )
+        .await
+        {
+            Made::Encoding(..) => true,
+            Made::Unchanged => false,
+            Made::Failed(error) => panic!("{error}"),
+        };
+        assert!(!leaves(shot(2, 5100, 90, 256), shown.clone()).await, "the same");
+        assert!(!leaves(shot(3, 5999, 80, 256), shown.clone()).await, "grain is no change");
+        assert!(leaves(shot(4, 6000, 90, 256), shown.clone()).await, "a second is over");
+        assert!(leaves(shot(5, 5100, 90, 272), shown.clone()).await, "another size");
+        assert!(leaves(shot(6, 5100, 90, 256), None).await, "nobody has seen the last one");
+    }
+
+    #[tokio::test]
+    async fn all_frames_leave_where_nobody_asked_for_less() {
+        let camera = camera(None);
+        let first = shot(1, 5000, 90, 256);
+        let shown = Some((1, first.captured_at, camera.outline(&first).await.unwrap()));
+        let made = make(&camera, &shot(2, 5100, 90, 256), None, shown).await;
+        assert!(matches!(made, Made::Encoding(_, None)));
     }
 }

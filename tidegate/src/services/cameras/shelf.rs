@@ -2,6 +2,7 @@
 //! serve them. Subscribers of one camera that ask for the same share a flow.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -15,8 +16,9 @@ use tonic::Status;
 
 use super::board::ShelfCounts;
 use super::delivery::Delivery;
-use super::replica::Replica;
+use super::replica::{Replica, ReplicaFrame, StoredFrame};
 use super::slot::Slot;
+use super::store::StoreOptions;
 use super::wire::{
     CameraInfo, FlowMessage, FrameMessage, NewsKind, NewsMessage, ReplyKind, SubscribeRequest,
 };
@@ -127,6 +129,7 @@ impl Shelf {
             {
                 info.ladder = std::mem::take(&mut known.ladder);
             }
+            state.replica.tell(&info);
             state.cameras.insert(name, info);
         }
         // A camera that is new here may be wanted already.
@@ -253,9 +256,15 @@ impl Shelf {
     async fn replay(self, id: u64, camera: String, (from, to): (u64, u64), slot: Arc<Slot>) {
         let mut next = from;
         loop {
-            let Some(frame) = self.lock().replica.next(&camera, next, to) else { break };
-            let number = frame.frame;
-            slot.put_all(frame).await;
+            let found = self.lock().replica.next(&camera, next, to);
+            let Some((number, found)) = found else { break };
+            let frame = match found {
+                ReplicaFrame::Here(frame) => Some(*frame),
+                ReplicaFrame::Stored(frame) => stored(frame).await,
+            };
+            if let Some(frame) = frame {
+                slot.put_all(frame).await;
+            }
             let Some(after) = number.checked_add(1) else { break };
             next = after;
         }
@@ -265,6 +274,18 @@ impl Shelf {
     /// Keeps so many bytes of each camera's frames, as they come, but for those of this node, which has them.
     pub(super) fn replicate(&self, bytes: u64, account: Account, own: &Arc<str>) {
         self.lock().replica.limit(bytes, account, own.clone());
+    }
+
+    /// Keeps them on disk, too, where cameras left some before this process began: these are known, and away.
+    ///
+    /// # Errors
+    /// A folder or a file cannot be used, or no key opens it.
+    pub(super) fn store(&self, options: StoreOptions) -> io::Result<()> {
+        let mut state = self.lock();
+        for info in state.replica.store(options)? {
+            state.cameras.insert(info.name.clone(), info);
+        }
+        Ok(())
     }
 
     /// Ends a subscription of `who`. Answers whether there was one.
@@ -328,7 +349,10 @@ impl Shelf {
             return Err(format!("frame {} in pieces of frame {of_piece}", frame.frame));
         }
         state.counts.frames += 1;
-        state.replica.keep(node, &frame);
+        let State { replica, cameras, .. } = &mut *state;
+        if let Some(info) = cameras.get(&camera) {
+            replica.keep(node, &frame, info);
+        }
         let took = state.took(began_at, now, node, &frame);
         let left = took.map(|took| target.latency.checked_sub(took));
         frame.is_late = left == Some(None);
@@ -351,6 +375,12 @@ impl Shelf {
         let late = state.counts.late + late;
         ShelfCounts { skipped, late, subscriptions: state.subscriptions.len(), ..state.counts }
     }
+}
+
+/// A frame of the disk; `None` where it has gone, or cannot be read.
+async fn stored(frame: StoredFrame) -> Option<FrameMessage> {
+    let read = tokio::task::spawn_blocking(move || frame.read()).await.ok()?;
+    read.inspect_err(|error| tracing::warn!("a stored frame cannot be read: {error}")).ok()?
 }
 
 /// Whether a list of names has this one; all are meant where it is empty.

@@ -32,7 +32,7 @@ use super::memory::{Answer, Memory};
 use super::{Handle, content};
 use crate::input::streams::{Settled, Streams, Ticket};
 use crate::node::broker::{Placement, Publisher};
-use crate::node::contract::{Intake, Notice};
+use crate::node::contract::{Intake, Notice, NoticePost};
 use crate::services::operators::Current;
 
 /// Events taken in one turn.
@@ -46,8 +46,7 @@ const RECORD_COST: u64 = 256;
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) token: Token,
-    /// Weak: the connection sees by its end that the node is gone.
-    pub(super) notices: mpsc::WeakUnboundedSender<Notice>,
+    pub(super) notices: NoticePost,
 }
 
 /// How a unit is to move.
@@ -271,10 +270,8 @@ impl Task {
 
     fn answer(&mut self, ticket: u64, verdict: PublishReply) {
         let Some(Some(Reply { token, notices })) = self.tickets.remove(&ticket) else { return };
-        if let Some(notices) = notices.upgrade() {
-            // An error means that the connection is gone, and its client sends the record again.
-            let _ = notices.send(Notice::Accept(token, verdict));
-        }
+        // Where the connection is gone, its client sends the record again.
+        notices.send(Notice::Accept(token, verdict));
     }
 
     fn work(&mut self, unit: UnitId, take: u64, content: &Bytes) {

@@ -32,6 +32,9 @@ use crate::support::tls::grpc::FleetTls;
 const LOOK: Duration = Duration::from_millis(100);
 /// What is heard and not yet taken.
 const HEARD_MAX: usize = 64;
+/// A grant changes several times a second: the log tells one of a neighbour in each direction in so long, the others
+/// at `debug`.
+const TELL: Duration = Duration::from_secs(10);
 
 /// A node that carries records for us, and for which we do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,6 +120,7 @@ pub fn start(
         told: BTreeSet::new(),
         reserved: Vec::new(),
         named: BTreeMap::new(),
+        logged: BTreeMap::new(),
         figures: FleetFigures::default(),
         options,
     };
@@ -149,6 +153,8 @@ struct Member {
     reserved: Vec<(Amount, Time)>,
     /// Whom the node knows behind each output.
     named: BTreeMap<OutputId, NodeId>,
+    /// When the log last told of a grant: to or from whom, and whether it is lent.
+    logged: BTreeMap<(NodeId, bool), Time>,
     figures: FleetFigures,
 }
 
@@ -221,14 +227,18 @@ impl Member {
     }
 
     fn note(&mut self, grant: &Grant, what: &'static str) {
+        let now = self.clock.now();
+        self.logged.retain(|_, told| now.since(*told) < TELL);
         let is_lent = grant.receiver != node_id(&self.options.name);
         let other = if is_lent { grant.receiver } else { grant.provider };
         let peer = self.name_of(other);
         let (class, amount) = (grant.class.0, grant.amount.to_string());
-        if is_lent {
-            tracing::info!(to = %peer, class, amount, "our uplink is lent: {what}");
+        let lent = if is_lent { "our uplink is lent to it" } else { "its uplink is borrowed" };
+        if self.logged.contains_key(&(other, is_lent)) {
+            tracing::debug!(neighbour = %peer, class, amount, "{lent}: {what}");
         } else {
-            tracing::info!(from = %peer, class, amount, "an uplink is borrowed: {what}");
+            self.logged.insert((other, is_lent), now);
+            tracing::info!(neighbour = %peer, class, amount, "{lent}: {what}");
         }
     }
 

@@ -1,11 +1,10 @@
 //! The access log: a line for each exchange, written by another thread.
 
-use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
@@ -24,18 +23,22 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 struct Inner {
-    waiting: RefCell<String>,
-    lost: Cell<u64>,
+    waiting: Mutex<Waiting>,
     full: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    lines: String,
+    lost: u64,
 }
 
 /// See the file's header. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct AccessLog {
-    inner: Rc<Inner>,
+    inner: Arc<Inner>,
     format: AccessFormat,
-    routes: Rc<[String]>,
-    path: Rc<PathBuf>,
+    path: Arc<PathBuf>,
 }
 
 /// A line.
@@ -61,28 +64,17 @@ impl AccessLog {
     ///
     /// # Errors
     /// It cannot be written.
-    pub(super) fn open(
-        path: &Path,
-        format: AccessFormat,
-        routes: Vec<String>,
-    ) -> io::Result<AccessLog> {
+    pub(super) fn open(path: &Path, format: AccessFormat) -> io::Result<AccessLog> {
         drop(open(path)?);
-        Ok(AccessLog {
-            inner: Rc::default(),
-            format,
-            routes: routes.into(),
-            path: Rc::new(path.to_owned()),
-        })
+        Ok(AccessLog { inner: Arc::default(), format, path: Arc::new(path.to_owned()) })
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.inner.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An exchange is over.
     pub(super) fn write(&self, story: &Story, bytes: u64, is_whole: bool, took: Duration) {
-        let waiting = &mut *self.inner.waiting.borrow_mut();
-        if waiting.len() >= WAITING_MAX {
-            self.inner.lost.set(self.inner.lost.get() + 1);
-            return;
-        }
-        let route = story.route.and_then(|place| self.routes.get(place));
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let at = Moment(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
         let line = Line {
@@ -93,15 +85,20 @@ impl AccessLog {
             protocol: format!("{:?}", story.version),
             status: story.status.as_u16(),
             bytes,
-            route: route.map_or("-", String::as_str),
+            route: story.route.as_ref().map_or("-", |route| &route.name),
             upstream: story.upstream.as_deref().unwrap_or("-"),
             waited_ms: millis(story.waited),
             took_ms: millis(took),
             is_whole,
             reason: story.reason.unwrap_or("-"),
         };
-        line.write(self.format, waiting);
-        if waiting.len() >= FULL {
+        let waiting = &mut *self.waiting();
+        if waiting.lines.len() >= WAITING_MAX {
+            waiting.lost += 1;
+            return;
+        }
+        line.write(self.format, &mut waiting.lines);
+        if waiting.lines.len() >= FULL {
             self.inner.full.notify_one();
         }
     }
@@ -120,7 +117,7 @@ impl AccessLog {
 
     /// Writes what waits.
     pub(super) async fn flush(&self) {
-        let lines = std::mem::take(&mut *self.inner.waiting.borrow_mut());
+        let Waiting { lines, lost } = std::mem::take(&mut *self.waiting());
         if lines.is_empty() {
             return;
         }
@@ -130,9 +127,9 @@ impl AccessLog {
         if let Ok(Err(error)) = written {
             tracing::warn!("lines of the access log are lost: {error}");
         }
-        match self.inner.lost.take() {
+        match lost {
             0 => {}
-            lost => {
+            _ => {
                 tracing::warn!(lost, "the access log cannot be written as fast: lines are lost")
             }
         }

@@ -22,10 +22,11 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::envoy;
-use super::exchange::{Gate, exchange};
+use super::exchange::exchange;
 use super::listener::{Guest, Manner, Peer};
 use super::other;
-use super::starts::Line;
+use super::starts::{Line, Starts};
+use super::way::Gate;
 use crate::support::http::{Answer, Busy, Meter, Over, Pace, Patience, Watched, watch};
 use crate::support::places::Occupant;
 
@@ -115,11 +116,11 @@ async fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     match manner.guest {
         Guest::Client => {
             let exchange = move |request| exchange(gate.clone(), peer.clone(), request);
-            answer(stream, manner, &meter, exchange, stopping).await;
+            answer(stream, (manner, &gate.starts), &meter, exchange, stopping).await;
         }
         Guest::Envoy => {
             let dialog = move |request| envoy::answer(gate.clone(), peer.clone(), request);
-            answer(stream, manner, &meter, dialog, stopping).await;
+            answer(stream, (manner, &gate.starts), &meter, dialog, stopping).await;
         }
     }
 }
@@ -127,7 +128,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
 /// Answers every request of a connection until it is over.
 pub(super) async fn answer<S, A, F, B>(
     stream: S,
-    manner: &Manner,
+    (manner, starts): (&Manner, &Rc<Starts>),
     meter: &Arc<Meter>,
     ask: A,
     stopping: watch::Receiver<bool>,
@@ -139,7 +140,7 @@ pub(super) async fn answer<S, A, F, B>(
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let newest: Rc<RefCell<Option<Arc<Pace>>>> = Rc::default();
-    let line = Rc::new(manner.starts.line(manner.streams));
+    let line = Rc::new(starts.line(manner.streams));
     let streams = Streams { write: manner.patience.write, line, newest: newest.clone() };
     let service = service_fn(|request| {
         let busy = Busy::begin(meter);

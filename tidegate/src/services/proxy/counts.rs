@@ -1,14 +1,15 @@
 //! What the proxy counts beside what its node does.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::StatusCode;
 
+use super::routes::Route;
+
 /// One route's exchanges.
 #[derive(Debug, Default)]
-struct RouteCounts {
-    name: String,
+pub(super) struct RouteCounts {
     /// By the first digit of the status.
     by_class: [AtomicU64; 6],
     /// Whose client went away before it had all.
@@ -17,16 +18,20 @@ struct RouteCounts {
 
 /// One upstream's connections.
 #[derive(Debug, Default)]
-struct UpstreamCounts {
-    name: String,
+pub(super) struct UpstreamCounts {
     opened: AtomicU64,
     failed: AtomicU64,
 }
 
+/// Those that there are or were, by name, in the order in which they came.
+type Named<T> = Mutex<Vec<(String, Arc<T>)>>;
+
 #[derive(Debug, Default)]
 struct All {
-    routes: Vec<RouteCounts>,
-    upstreams: Vec<UpstreamCounts>,
+    routes: Named<RouteCounts>,
+    /// Of what no route takes.
+    none: RouteCounts,
+    upstreams: Named<UpstreamCounts>,
     connections: AtomicI64,
     accepted: AtomicU64,
     turned_away: AtomicU64,
@@ -54,35 +59,48 @@ pub struct ProxyFigures {
     pub informational: u64,
 }
 
-impl ProxyCounts {
-    /// Of these routes and upstreams.
-    pub(super) fn new(routes: Vec<String>, upstreams: Vec<String>) -> ProxyCounts {
-        // What no route takes is counted too.
-        let names = routes.into_iter().chain(["none".to_owned()]);
-        let route = |name| RouteCounts { name, ..RouteCounts::default() };
-        let upstream = |name| UpstreamCounts { name, ..UpstreamCounts::default() };
-        ProxyCounts(Arc::new(All {
-            routes: names.map(route).collect(),
-            upstreams: upstreams.into_iter().map(upstream).collect(),
-            ..All::default()
-        }))
-    }
-
-    pub(super) fn note_end(&self, route: Option<usize>, status: StatusCode, is_whole: bool) {
-        let place = route.unwrap_or(self.0.routes.len().saturating_sub(1));
-        let Some(route) = self.0.routes.get(place) else { return };
+impl RouteCounts {
+    fn note(&self, status: StatusCode, is_whole: bool) {
         let class = usize::from(status.as_u16() / 100).min(5);
-        route.by_class[class].fetch_add(1, Ordering::Relaxed);
+        self.by_class[class].fetch_add(1, Ordering::Relaxed);
         if !is_whole {
-            route.broken.fetch_add(1, Ordering::Relaxed);
+            self.broken.fetch_add(1, Ordering::Relaxed);
         }
     }
+}
 
-    pub(super) fn note_connect(&self, upstream: usize, is_open: bool) {
-        if let Some(counts) = self.0.upstreams.get(upstream) {
-            let count = if is_open { &counts.opened } else { &counts.failed };
-            count.fetch_add(1, Ordering::Relaxed);
-        }
+impl UpstreamCounts {
+    pub(super) fn note_connect(&self, is_open: bool) {
+        let count = if is_open { &self.opened } else { &self.failed };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The one of a name.
+fn named<T: Default>(all: &Named<T>, name: &str) -> Arc<T> {
+    let all = &mut *all.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, known)) = all.iter().find(|(known, _)| known == name) {
+        return known.clone();
+    }
+    let made = Arc::<T>::default();
+    all.push((name.to_owned(), made.clone()));
+    made
+}
+
+impl ProxyCounts {
+    /// Those of a route, which go on where one of this name comes back.
+    pub(super) fn route(&self, name: &str) -> Arc<RouteCounts> {
+        named(&self.0.routes, name)
+    }
+
+    /// Those of an upstream, likewise.
+    pub(super) fn upstream(&self, name: &str) -> Arc<UpstreamCounts> {
+        named(&self.0.upstreams, name)
+    }
+
+    pub(super) fn note_end(&self, route: Option<&Route>, status: StatusCode, is_whole: bool) {
+        // What no route takes is counted too.
+        route.map_or(&self.0.none, |route| &route.counts).note(status, is_whole);
     }
 
     pub(super) fn note_client(&self, change: i64) {
@@ -106,15 +124,18 @@ impl ProxyCounts {
     pub fn read(&self) -> ProxyFigures {
         let all = &*self.0;
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let route = |route: &RouteCounts| {
-            (route.name.clone(), route.by_class.each_ref().map(load), load(&route.broken))
+        let route = |name: &str, route: &RouteCounts| {
+            (name.to_owned(), route.by_class.each_ref().map(load), load(&route.broken))
         };
-        let upstream = |upstream: &UpstreamCounts| {
-            (upstream.name.clone(), load(&upstream.opened), load(&upstream.failed))
+        let routes = all.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        let routes = routes.iter().map(|(name, counts)| route(name, counts));
+        let upstreams = all.upstreams.lock().unwrap_or_else(PoisonError::into_inner);
+        let upstream = |(name, upstream): &(String, Arc<UpstreamCounts>)| {
+            (name.clone(), load(&upstream.opened), load(&upstream.failed))
         };
         ProxyFigures {
-            routes: all.routes.iter().map(route).collect(),
-            upstreams: all.upstreams.iter().map(upstream).collect(),
+            routes: routes.chain([route("none", &all.none)]).collect(),
+            upstreams: upstreams.iter().map(upstream).collect(),
             connections: all.connections.load(Ordering::Relaxed).max(0).unsigned_abs(),
             accepted: load(&all.accepted),
             turned_away: load(&all.turned_away),

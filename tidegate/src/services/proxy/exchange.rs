@@ -1,8 +1,7 @@
 //! The life of one request, from its head to its response: read [`exchange`] and [`Exchange::run`].
 
-use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -11,20 +10,19 @@ use hyper::http::request;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use tidegate_node::io::OutputId;
-use tidegate_types::account::Account;
 use tidegate_types::record::{DropReason, Properties, Record};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::answer::{Failure, is_grpc};
 use super::body::{Gathered, Passing, gather};
-use super::exit::{Exit, Registry, Story};
-use super::hall::{Ending, Entry, Hall, Passed, Ticket};
+use super::exit::{Exit, Story};
+use super::hall::{Ending, Entry, Passed, Ticket};
 use super::listener::Peer;
 use super::room::Share;
 use super::routes::{self, Route};
 use super::upload::Upload;
-use super::upstream::Upstream;
+use super::way::{Gate, Way};
 use super::{message, target, upgrade};
 use crate::config::WhenDown;
 
@@ -35,21 +33,6 @@ const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto")
 const CLIENT_GONE: u16 = 499;
 /// Bytes of a head of HTTP/2 that need no room of their own.
 const HEAD_FREE: usize = 8 << 10;
-
-/// What all exchanges share.
-#[derive(Debug)]
-pub(super) struct Gate {
-    pub(super) hall: Hall,
-    pub(super) routes: Vec<Route>,
-    pub(super) upstreams: Vec<Rc<Upstream>>,
-    pub(super) registry: Rc<Registry>,
-    /// Messages of each route that wait.
-    pub(super) waiting: Vec<Cell<u32>>,
-    /// Room for connections that became something else than HTTP.
-    pub(super) tunnels: Arc<Semaphore>,
-    /// For bodies and long heads: the share of each listener is of this.
-    pub(super) room: Account,
-}
 
 /// Answers a request. Where the client goes away this is dropped, and takes everything back.
 pub(super) async fn exchange(
@@ -71,6 +54,7 @@ pub(super) async fn exchange(
         status: StatusCode::from_u16(CLIENT_GONE).unwrap_or(StatusCode::BAD_REQUEST),
     };
     let registry = gate.registry.clone();
+    let way = gate.way();
     let exit = Exit {
         registry,
         story,
@@ -80,7 +64,7 @@ pub(super) async fn exchange(
         bytes: 0,
         is_complete: false,
     };
-    let mut exchange = Exchange { gate: &gate, peer: &peer, is_grpc, exit };
+    let mut exchange = Exchange { gate: &gate, way: &way, peer: &peer, is_grpc, exit };
     let response = match exchange.run(request).await {
         Ok(response) => response,
         Err(failure) => {
@@ -95,6 +79,8 @@ pub(super) async fn exchange(
 
 struct Exchange<'a> {
     gate: &'a Gate,
+    /// What was in force when it began.
+    way: &'a Way,
     peer: &'a Peer,
     is_grpc: bool,
     exit: Exit,
@@ -123,10 +109,14 @@ impl Exchange<'_> {
         let (mut parts, body) = request.into_parts();
         let head = self.head_share(&parts)?;
         target::settle(&mut parts)?;
-        let place = routes::find(&self.gate.routes, self.peer.listener, &parts);
-        let place = place.ok_or(Failure::NoRoute)?;
-        let route = &self.gate.routes[place];
-        self.exit.story.route = Some(place);
+        let way = self.way;
+        if !way.table.listeners.contains(&self.peer.listener) {
+            // Its listener is gone.
+            return Err(Failure::Stopping);
+        }
+        let route = routes::find(&way.table.routes, self.peer.listener, &parts);
+        let route = route.ok_or(Failure::NoRoute)?;
+        self.exit.story.route = Some(route.clone());
         let client = parts.extensions.remove::<OnUpgrade>();
         let asked = client.zip(upgrade::wanted(&parts.headers, &route.upgrades));
         let switch = match asked {
@@ -141,7 +131,7 @@ impl Exchange<'_> {
             self.note_client(&mut parts);
         }
         let key = message::key_of(&parts.uri);
-        let mut ready = self.wait_to_go(place, route, parts, body).await?;
+        let mut ready = self.wait_to_go(route, parts, body).await?;
         if let Some(switch) = &switch {
             upgrade::restore(&mut ready.parts.headers, switch.protocol.clone());
         }
@@ -175,7 +165,6 @@ impl Exchange<'_> {
     /// The request waits, and its script sees it.
     async fn wait_to_go(
         &mut self,
-        place: usize,
         route: &Route,
         mut parts: request::Parts,
         body: Incoming,
@@ -189,17 +178,16 @@ impl Exchange<'_> {
             true => self.gather(route, body, Failure::BodyTimeout, Failure::BodyBroken).await?,
             false => Gathered::streamed(body, &self.peer.room)?,
         };
-        let _place = Waiting::enter(&self.gate.waiting[place], route.waiting)?;
+        let _place = Waiting::enter(route)?;
         let properties = match is_scripted {
             true => message::of_request(&parts),
             false => Properties::default(),
         };
         let key = message::key_of(&parts.uri);
-        let is_original = self.gate.upstreams.get(usize::from(route.to.0));
-        let is_original = is_original.is_some_and(|upstream| upstream.is_original());
-        let source = self.gate.hall.source(self.peer.source(is_original), route.requests);
+        let is_original = self.way.upstream(route.to).is_some_and(|to| to.is_original());
+        let from = (self.peer.source(is_original), route.requests);
         let payload = gathered.payload();
-        let entry = Entry { source, key: key.clone(), properties: properties.clone(), payload };
+        let entry = Entry { from, key: key.clone(), properties: properties.clone(), payload };
         let begun = self.gate.hall.clock().now();
         let ticket = self.gate.hall.enter(entry);
         if route.down == WhenDown::Refuse && ticket.waits_in_vain() {
@@ -224,8 +212,8 @@ impl Exchange<'_> {
     /// The request goes, and the head of its response comes.
     async fn send(&mut self, route: &Route, ready: Ready) -> Result<Response<Incoming>, Failure> {
         let Ready { parts, body, to, ticket } = ready;
-        let upstream = self.gate.upstreams.get(usize::from(to.0)).ok_or(Failure::Misdirected)?;
-        self.exit.story.upstream = Some(upstream.name.clone());
+        let upstream = self.gate.upstream(self.way, to).ok_or(Failure::Misdirected)?;
+        self.exit.story.upstream = Some(upstream.name().clone());
         let body = match body.goes_on() {
             false => body,
             true => body.of_client(self.exit.upload.insert(Upload::new(self.peer.body_timeout))),
@@ -270,15 +258,15 @@ impl Exchange<'_> {
             true => message::of_response(&parts),
             false => Properties::default(),
         };
-        let rule = route.responses_to(self.peer.listener);
-        let source = self.gate.hall.source(self.peer.source(false), rule);
+        let rule = route.responses_to(self.peer.listener).ok_or(Failure::Misdirected)?;
+        let from = (self.peer.source(false), rule);
         let payload = gathered.payload();
-        let entry = Entry { source, key, properties: properties.clone(), payload };
+        let entry = Entry { from, key, properties: properties.clone(), payload };
         let ticket = self.gate.hall.enter(entry);
         let passed = ticket.pass().await;
         let Passed { output, record } =
             passed.map_err(|reason| Failure::refused(reason, route.dropped))?;
-        if usize::from(output.0) != self.gate.upstreams.len() + self.peer.listener {
+        if output != self.peer.listener {
             return Err(Failure::Misdirected);
         }
         if is_scripted && record.properties != properties {
@@ -354,20 +342,18 @@ fn changed(gathered: Gathered, record: &Record, headers: &mut hyper::HeaderMap) 
 }
 
 /// A place among a route's waiting messages.
-pub(super) struct Waiting<'a>(&'a Cell<u32>);
+pub(super) struct Waiting<'a>(&'a Route);
 
 impl Waiting<'_> {
-    pub(super) fn enter(count: &Cell<u32>, max: u32) -> Result<Waiting<'_>, Failure> {
-        if count.get() >= max {
-            return Err(Failure::Full);
-        }
-        count.set(count.get() + 1);
-        Ok(Waiting(count))
+    pub(super) fn enter(route: &Route) -> Result<Waiting<'_>, Failure> {
+        let before = route.waits.fetch_add(1, Ordering::Relaxed);
+        let waiting = Waiting(route);
+        if before < route.waiting { Ok(waiting) } else { Err(Failure::Full) }
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
+        self.0.waits.fetch_sub(1, Ordering::Relaxed);
     }
 }

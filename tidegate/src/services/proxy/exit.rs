@@ -1,6 +1,7 @@
 //! The end of an exchange, however it comes: the hall, the connection, the counters and the log hear of it.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::{Method, StatusCode, Uri, Version};
@@ -11,6 +12,7 @@ use super::access_log::AccessLog;
 use super::counts::ProxyCounts;
 use super::hall::{Ending, Ticket};
 use super::listener::Peer;
+use super::routes::Route;
 use super::upload::Upload;
 use super::upstream::Lease;
 use crate::support::time::Clock;
@@ -23,9 +25,9 @@ pub(super) struct Story {
     pub(super) uri: Uri,
     pub(super) version: Version,
     pub(super) begun: Time,
-    /// Place of the route; none where no route fits.
-    pub(super) route: Option<usize>,
-    pub(super) upstream: Option<Rc<str>>,
+    /// None where no route fits.
+    pub(super) route: Option<Arc<Route>>,
+    pub(super) upstream: Option<Arc<str>>,
     /// In the queue, before the request went.
     pub(super) waited: Duration,
     /// Why the upstream's answer is not what the client got.
@@ -44,7 +46,7 @@ pub(super) struct Registry {
 impl Registry {
     /// An exchange is over.
     pub(super) fn close(&self, story: &Story, bytes: u64, is_whole: bool) {
-        self.counts.note_end(story.route, story.status, is_whole);
+        self.counts.note_end(story.route.as_deref(), story.status, is_whole);
         if let Some(log) = &self.log {
             log.write(story, bytes, is_whole, self.clock.now().since(story.begun));
         }
@@ -54,7 +56,7 @@ impl Registry {
 /// What hangs on a response's body.
 #[derive(Debug)]
 pub(super) struct Exit {
-    pub(super) registry: Rc<Registry>,
+    pub(super) registry: Arc<Registry>,
     pub(super) story: Story,
     /// Of the response's wait.
     pub(super) ticket: Option<Ticket>,

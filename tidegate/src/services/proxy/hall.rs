@@ -7,26 +7,25 @@
 mod ticket;
 mod waiters;
 
-use std::cell::RefCell;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tidegate_node::adapt::QueueState;
-use tidegate_node::io::{Control, Input, OutputId, PathId, PathSample, PathState};
+use tidegate_node::io::{Control, Input, OutputId, PathId, PathSample, PathState, UplinkId};
+use tidegate_node::options::{NodeOptions, UplinkOptions};
 use tidegate_node::rules::RuleId;
 use tidegate_node::status::NodeStatus;
-use tidegate_types::record::{
-    DeliveryId, DropReason, Offered, Properties, Record, SourceId, Token,
-};
+use tidegate_types::record::{DeliveryId, DropReason, Offered, Properties, Record, Token};
 use tidegate_types::units::{Rate, Time};
 use tokio::sync::Notify;
 
 pub(super) use self::ticket::Ticket;
 use self::waiters::{Inner, State, Waiter, ended};
 use super::sources::Name;
+use crate::node::contract::Adaptation;
 use crate::node::event_loop::adapting::Adapting;
-use crate::script::{LoadError, Script, Seat};
+use crate::script::{Script, Seat};
 use crate::support::time::Clock;
 
 /// A message that may go.
@@ -41,7 +40,8 @@ pub(super) struct Passed {
 /// A message as it comes to the hall.
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) source: SourceId,
+    /// Whose it is, and under which rule.
+    pub(super) from: (Name, RuleId),
     /// Its path.
     pub(super) key: Bytes,
     pub(super) properties: Properties,
@@ -59,16 +59,21 @@ pub(super) enum Ending {
 
 /// See the file's header. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Hall {
-    inner: Rc<RefCell<Inner>>,
+pub(super) struct Hall {
+    inner: Arc<Mutex<Inner>>,
     clock: Clock,
-    wake: Rc<Notify>,
+    wake: Arc<Notify>,
 }
 
 impl Hall {
     pub(super) fn new(seat: Seat, adapting: Adapting, clock: Clock) -> Hall {
-        let inner = Rc::new(RefCell::new(Inner::new(seat, adapting)));
-        Hall { inner, clock, wake: Rc::default() }
+        let inner = Arc::new(Mutex::new(Inner::new(seat, adapting)));
+        Hall { inner, clock, wake: Arc::default() }
+    }
+
+    /// For as long as it takes to do what follows from one event: a thread that comes meanwhile waits.
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn clock(&self) -> Clock {
@@ -80,22 +85,19 @@ impl Hall {
         &self.wake
     }
 
-    /// The source of a client under a rule.
-    pub(super) fn source(&self, name: Name, rule: RuleId) -> SourceId {
-        let inner = &mut *self.inner.borrow_mut();
-        let now = self.clock.now();
-        let seat = &mut inner.seat;
-        inner.sources.find(name, rule, |control| seat.handle(now, Input::Control(control)))
-    }
-
     /// A message comes.
     pub(super) fn enter(&self, entry: Entry) -> Ticket {
-        let mut inner = self.inner.borrow_mut();
+        let mut guard = self.inner();
+        let inner = &mut *guard;
         let now = self.clock.now();
+        let (name, rule) = entry.from;
+        let seat = &mut inner.seat;
+        let source =
+            inner.sources.find(name, rule, |control| seat.handle(now, Input::Control(control)));
         inner.last_token += 1;
         let token = Token(inner.last_token);
         let offered = Offered {
-            source: entry.source,
+            source,
             token: Some(token),
             key: entry.key,
             properties: entry.properties,
@@ -116,13 +118,14 @@ impl Hall {
         if let Some(delivery) = delivery {
             inner.by_delivery.insert(delivery, token);
         }
-        self.pump(&mut inner, now);
+        self.pump(inner, now);
+        drop(guard);
         Ticket { hall: self.clone(), token }
     }
 
     /// Tells the node something and does what follows.
     pub(super) fn handle(&self, input: Input) {
-        let mut inner = self.inner.borrow_mut();
+        let mut inner = self.inner();
         let now = self.clock.now();
         inner.seat.handle(now, input);
         self.pump(&mut inner, now);
@@ -130,7 +133,7 @@ impl Hall {
 
     /// What is due; answers with when to come again.
     pub(super) fn keep(&self) -> Option<Time> {
-        let mut inner = self.inner.borrow_mut();
+        let mut inner = self.inner();
         let now = self.clock.now();
         inner.adapting.begin_turn();
         let is_behind = inner.work(now);
@@ -161,7 +164,7 @@ impl Hall {
 
     /// What scripts made since the last look.
     pub(super) fn inserted(&self) -> Vec<(DeliveryId, Passed)> {
-        std::mem::take(&mut self.inner.borrow_mut().inserted)
+        std::mem::take(&mut self.inner().inserted)
     }
 
     /// An inserted message was sent, or not.
@@ -172,7 +175,7 @@ impl Hall {
     /// An output can send, or cannot. What it was handed and has not answered is not sent again: its
     /// exchange goes on, or ends by itself.
     pub(super) fn set_up(&self, output: OutputId, is_up: bool) {
-        let mut inner = self.inner.borrow_mut();
+        let mut inner = self.inner();
         let now = self.clock.now();
         if !is_up {
             inner.settle_all(now, output);
@@ -187,7 +190,7 @@ impl Hall {
 
     /// Figures of an output's connections, all together.
     pub(super) fn sample(&self, output: OutputId, sample: PathSample, rate: Option<Rate>) {
-        let mut inner = self.inner.borrow_mut();
+        let mut inner = self.inner();
         let now = self.clock.now();
         let lanes = inner.seat.options().lanes(output);
         for lane in 1..lanes {
@@ -208,16 +211,69 @@ impl Hall {
     }
 
     pub(super) fn status(&self) -> NodeStatus {
-        self.inner.borrow_mut().seat.status(self.clock.now())
+        self.inner().seat.status(self.clock.now())
     }
 
-    /// Other scripts take over.
+    /// What the node works by.
+    pub(super) fn options(&self) -> NodeOptions {
+        self.inner().seat.options().clone()
+    }
+
+    /// Other rules, scripts, outputs and bounds are in force, the rules in this order at the places that are returned. What
+    /// waits has what its rule says now.
     ///
     /// # Errors
-    /// One fails on what waits.
-    pub(crate) fn swap(&self, scripts: Vec<Script>) -> Result<(), LoadError> {
-        let inner = &mut *self.inner.borrow_mut();
-        inner.adapting.swap(&mut inner.seat, self.clock.now(), scripts)
+    /// The node does not take them, or a script fails on what waits: nothing has changed.
+    pub(super) fn change(
+        &self,
+        scripts: Vec<Script>,
+        new: NodeOptions,
+    ) -> anyhow::Result<Vec<RuleId>> {
+        let mut inner = self.inner();
+        let now = self.clock.now();
+        let Inner { seat, adapting, .. } = &mut *inner;
+        let before = seat.options().clone();
+        let NodeOptions { rules, outputs, uplinks, record_max, memory, .. } = new;
+        let adaptation = Adaptation { scripts, rules: Arc::new(rules) };
+        let adaptation =
+            adapting.try_on(seat, now, (adaptation, outputs.clone(), uplinks.clone()))?;
+        // Nothing is refused from here on.
+        let mut order = |control| seat.handle(now, Input::Control(control));
+        order(Control::Limits { memory, record_max });
+        order(Control::Outputs(Box::new((outputs.clone(), uplinks.clone()))));
+        for ((uplink, old), new) in (0..).map(UplinkId).zip(&before.uplinks).zip(uplinks) {
+            if (old.controller, old.cap) != (new.controller, new.cap) {
+                let UplinkOptions { controller, cap, .. } = new;
+                order(Control::Govern { uplink, controller, cap });
+            }
+        }
+        for ((output, old), new) in (0..).map(OutputId).zip(&before.outputs).zip(&outputs) {
+            if old.unconfirmed_max != new.unconfirmed_max {
+                seat.handle(now, Input::Window { output, records: new.unconfirmed_max });
+            }
+        }
+        adapting.adapt(seat, now, adaptation);
+        let places = seat.options().rules.asked().map(|(place, _)| place).collect();
+        self.pump(&mut inner, now);
+        Ok(places)
+    }
+
+    /// Nobody comes or waits under anything but what was put in force last: outputs but these are gone, and so are the
+    /// sources of rules that are.
+    pub(super) fn forget_all_but(&self, outputs: &BTreeSet<OutputId>) {
+        let mut inner = self.inner();
+        let now = self.clock.now();
+        let Inner { seat, sources, .. } = &mut *inner;
+        let mut options = seat.options().clone();
+        for (place, output) in (0..).map(OutputId).zip(&mut options.outputs) {
+            output.is_gone = !outputs.contains(&place);
+        }
+        let asked: BTreeSet<RuleId> = options.rules.asked().map(|(place, _)| place).collect();
+        let NodeOptions { outputs, uplinks, .. } = options;
+        let order = Control::Outputs(Box::new((outputs, uplinks)));
+        seat.handle(now, Input::Control(order));
+        sources.keep(&asked, |source| seat.handle(now, Input::Control(Control::Close(source))));
+        self.pump(&mut inner, now);
     }
 
     /// Nothing more is accepted.

@@ -11,8 +11,8 @@ use tokio::time::timeout;
 
 use super::answer::is_grpc;
 use super::body::Passing;
-use super::exchange::Gate;
 use super::hall::{Ending, Passed};
+use super::way::Gate;
 use super::{message, upgrade};
 
 /// How long the answer to what a script made is waited for.
@@ -22,7 +22,7 @@ impl Gate {
     /// Sends a message that a script made; whoever answers it is not heard.
     pub(super) async fn send_inserted(self: Rc<Gate>, id: DeliveryId, passed: Passed) {
         let Passed { output, record } = passed;
-        let ending = match self.upstreams.get(usize::from(output.0)) {
+        let ending = match self.way().upstream(output) {
             // A response that nobody asked for goes nowhere.
             None => Ending::Failed(DropReason::Unroutable),
             Some(upstream) => {

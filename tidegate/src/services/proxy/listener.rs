@@ -9,19 +9,19 @@ use std::time::Duration;
 use hyper::header::HeaderValue;
 use rustls::ServerConfig;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tidegate_node::io::OutputId;
 use tidegate_types::account::Account;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::spawn_local;
 
-use super::connection::{HEAD_MAX, converse};
-use super::exchange::Gate;
+use super::connection::HEAD_MAX;
+use super::counts::ProxyCounts;
 use super::room::{self, Room};
 use super::sources::Name;
-use super::starts::Starts;
+use super::threads::Workers;
 use crate::config::{ListenMode, Network};
 use crate::support::http::{Meter, Patience};
-use crate::support::places::Places;
+use crate::support::places::{Place, Places};
 
 /// Connections that wait to be accepted: more is not what systems allow.
 const BACKLOG: i32 = 4096;
@@ -34,8 +34,8 @@ const NO_PLACE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nx-tidegate-reason:
 /// A client's connection, as its requests see it.
 #[derive(Debug)]
 pub(super) struct Peer {
-    /// Place of its listener.
-    pub(super) listener: usize,
+    /// Its listener, by the output of its clients.
+    pub(super) listener: OutputId,
     pub(super) address: SocketAddr,
     /// Its address as a header has it.
     pub(super) forwarded: HeaderValue,
@@ -76,11 +76,12 @@ pub(crate) enum Guest {
 #[derive(Clone, Debug)]
 pub(super) struct Manner {
     pub(super) guest: Guest,
-    pub(super) place: usize,
+    /// The output of its clients.
+    pub(super) output: OutputId,
     pub(super) mode: ListenMode,
     pub(super) tls: Option<Arc<ServerConfig>>,
-    /// Where bytes go that are no HTTP, by its place.
-    pub(super) other: Option<usize>,
+    /// Where bytes go that are no HTTP.
+    pub(super) other: Option<OutputId>,
     pub(super) patience: Patience,
     pub(super) body_timeout: Duration,
     pub(super) tunnel_timeout: Duration,
@@ -88,8 +89,6 @@ pub(super) struct Manner {
     pub(super) ping: Duration,
     /// Requests of one HTTP/2 connection at once.
     pub(super) streams: u32,
-    /// Turns of those that begin.
-    pub(super) starts: Rc<Starts>,
     /// Who is believed about the clients before it.
     pub(super) trusted: Vec<Network>,
     /// Its share of the room for bodies and heads.
@@ -97,12 +96,17 @@ pub(super) struct Manner {
 }
 
 impl Manner {
-    /// A connection of this listener.
-    fn peer(&self, stream: &TcpStream, address: SocketAddr) -> Peer {
+    /// What is known of a connection that begins.
+    fn meter(&self, address: SocketAddr) -> Arc<Meter> {
         let client = address.ip().to_canonical();
-        let meter = Meter::new(Some((room::heads(&self.room, client), HEAD_MAX)));
+        Meter::new(Some((room::heads(&self.room, client), HEAD_MAX)))
+    }
+
+    /// A connection of this listener.
+    pub(super) fn peer(&self, stream: &TcpStream, address: SocketAddr, meter: Arc<Meter>) -> Peer {
+        let client = address.ip().to_canonical();
         Peer {
-            listener: self.place,
+            listener: self.output,
             address: SocketAddr::new(client, address.port()),
             forwarded: HeaderValue::try_from(client.to_string())
                 .unwrap_or(HeaderValue::from_static("unknown")),
@@ -119,6 +123,23 @@ impl Manner {
             original: original(stream, self.mode),
         }
     }
+}
+
+/// How connections are taken, and when those that were have to end.
+#[derive(Clone, Debug)]
+pub(super) struct Entrance {
+    pub(super) manner: Arc<Manner>,
+    pub(super) closing: watch::Receiver<bool>,
+}
+
+/// A client that came.
+#[derive(Debug)]
+pub(super) struct Visit {
+    pub(super) stream: std::net::TcpStream,
+    pub(super) address: SocketAddr,
+    pub(super) entrance: Entrance,
+    pub(super) meter: Arc<Meter>,
+    pub(super) place: Place,
 }
 
 /// Opens a listener's socket.
@@ -143,18 +164,20 @@ pub(super) fn bind(address: SocketAddr, mode: ListenMode) -> io::Result<TcpListe
     TcpListener::from_std(socket.into())
 }
 
-/// Takes connections until the proxy stops.
+/// Takes connections as long as there is an entrance, and hands them to threads.
 pub(super) async fn accept(
     listener: TcpListener,
-    manner: Rc<Manner>,
-    gate: Rc<Gate>,
-    places: Arc<Places>,
-    mut stopping: watch::Receiver<bool>,
+    mut entrances: watch::Receiver<Entrance>,
+    (places, workers): (Arc<Places>, Rc<Workers>),
+    counts: ProxyCounts,
 ) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            _ = stopping.wait_for(|stops| *stops) => return,
+            changed = entrances.changed() => match changed {
+                Ok(()) => continue,
+                Err(_) => return,
+            },
         };
         let (stream, address) = match accepted {
             Ok(accepted) => accepted,
@@ -164,22 +187,16 @@ pub(super) async fn accept(
                 continue;
             }
         };
-        let peer = Rc::new(manner.peer(&stream, address));
-        let Some(place) = places.enter(peer.meter.clone()).await else {
-            gate.registry.counts.note_turned_away();
-            turn_away(&stream, &manner);
+        let entrance = entrances.borrow().clone();
+        let meter = entrance.manner.meter(address);
+        let Some(place) = places.enter(meter.clone()).await else {
+            counts.note_turned_away();
+            turn_away(&stream, &entrance.manner);
             continue;
         };
-        let (manner, gate, stopping) = (manner.clone(), gate.clone(), stopping.clone());
-        spawn_local(async move {
-            gate.registry.counts.note_client(1);
-            tokio::select! {
-                () = converse(stream, peer, &manner, &gate, stopping) => {}
-                () = place.needed() => gate.registry.counts.note_turned_away(),
-            }
-            gate.registry.counts.note_client(-1);
-            drop(place);
-        });
+        // It fails only for a socket that is gone.
+        let Ok(stream) = stream.into_std() else { continue };
+        workers.take(Visit { stream, address, entrance, meter, place });
     }
 }
 

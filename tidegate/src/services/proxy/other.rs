@@ -4,12 +4,13 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use tidegate_node::io::OutputId;
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use super::exchange::Gate;
 use super::listener::{Manner, Peer};
+use super::way::Gate;
 use crate::support::http::{Busy, Meter, Watched};
 
 /// Bytes by which a protocol is told.
@@ -54,9 +55,10 @@ fn begins_request(first: &[u8]) -> Option<bool> {
 
 /// Lets bytes pass until both ends have closed, or neither has said anything for as long as an upgraded connection may be
 /// silent.
-pub(super) async fn pass(stream: TcpStream, peer: &Rc<Peer>, gate: &Rc<Gate>, upstream: usize) {
+pub(super) async fn pass(stream: TcpStream, peer: &Rc<Peer>, gate: &Rc<Gate>, upstream: OutputId) {
     let Ok(_place) = gate.tunnels.clone().try_acquire_owned() else { return };
-    let Ok(far) = gate.upstreams[upstream].tunnel(peer.original).await else { return };
+    let Some(upstream) = gate.way().upstream(upstream).cloned() else { return };
+    let Ok(far) = upstream.tunnel(peer.original).await else { return };
     let _busy = Busy::begin(&peer.meter);
     let client = Watched::new(stream, peer.meter.clone());
     between(client, far, &peer.meter, peer.tunnel_timeout).await;

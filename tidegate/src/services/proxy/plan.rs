@@ -1,8 +1,9 @@
 //! From configuration to the node behind the proxy: rules, outputs and routes.
 //!
-//! Outputs are the upstreams in their order, then each listener's clients. Rules are one for each route's
-//! requests, then one for each route's responses to each listener.
+//! Outputs are the upstreams in their order, then each listener's clients; those that come while the proxy runs stand
+//! behind them. Rules are one for each route's requests, then one for each route's responses to each listener.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,13 +13,15 @@ use tidegate_node::io::{OutputId, UplinkId};
 use tidegate_node::options::{NodeOptions, OutputOptions, UplinkOptions};
 use tidegate_node::rules::{FullPolicy, Rule, RuleId, Rules};
 use tidegate_types::class::{ClassId, Classes};
+use tidegate_types::limits::OUTPUTS_MAX;
 use tidegate_types::record::AcceptMode;
 use tidegate_types::units::Size;
 
+use super::counts::ProxyCounts;
 use super::routes::Route;
-use crate::config::{Config, ProxyConfig, RouteConfig};
+use crate::config::{Config, ProxyConfig, RouteConfig, UpstreamConfig};
 use crate::script::spec::Dialect;
-use crate::script::{ScriptSpec, Scripts, Side};
+use crate::script::{Script, ScriptSpec, Side};
 use crate::support::time::incarnation;
 
 /// Room for a message's head beside its body.
@@ -26,46 +29,101 @@ const HEAD: Size = Size::from_kib(64);
 /// Responses that clients may be taking at once.
 const RESPONSES_MAX: usize = 1 << 20;
 
-/// What the proxy is made of.
-#[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) options: NodeOptions,
-    pub(super) routes: Vec<Route>,
+/// Which sides a script has a function for, in the order of scripts.
+pub(super) type Sides = Vec<(Arc<str>, [bool; 2])>;
+
+/// Those of scripts.
+pub(super) fn sides<'a>(scripts: impl Iterator<Item = &'a Script>) -> Sides {
+    let of = |script: &Script| [Side::Request, Side::Response].map(|side| script.has(side));
+    scripts.map(|script| (script.spec().name.clone(), of(script))).collect()
 }
 
-/// Of a configuration that was checked.
+/// Which place upstreams and listeners have among the node's outputs. While the process lives a place is never another's.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outputs(Vec<(Kind, String)>);
+
+/// What stands behind an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Upstream,
+    /// The clients of a listener.
+    Listener,
+}
+
+impl Outputs {
+    /// With places for all of a configuration.
+    pub(super) fn with(mut self, proxy: &ProxyConfig) -> Outputs {
+        let upstreams = proxy.upstream.iter().map(|one| (Kind::Upstream, one.label()));
+        let listeners = proxy.listener.iter().map(|one| (Kind::Listener, one.label()));
+        for (kind, name) in upstreams.chain(listeners) {
+            if self.find(kind, name).is_none() {
+                self.0.push((kind, name.to_owned()));
+            }
+        }
+        self
+    }
+
+    fn find(&self, kind: Kind, name: &str) -> Option<OutputId> {
+        let place = self.0.iter().position(|(of, known)| *of == kind && known == name);
+        place.map(|place| OutputId(place as u16))
+    }
+
+    pub(super) fn upstream(&self, name: &str) -> anyhow::Result<OutputId> {
+        self.find(Kind::Upstream, name).with_context(|| format!("no upstream {name:?}"))
+    }
+
+    pub(super) fn listener(&self, name: &str) -> anyhow::Result<OutputId> {
+        self.find(Kind::Listener, name).with_context(|| format!("no listener {name:?}"))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Listeners whose clients may wait for responses: those that are not gone, in the order of their places.
+    fn listening(&self, outputs: &[OutputOptions]) -> Vec<OutputId> {
+        let all = (0..).map(OutputId).zip(self.0.iter().zip(outputs));
+        let listening =
+            all.filter(|(_, ((kind, _), options))| *kind == Kind::Listener && !options.is_gone);
+        listening.map(|(place, _)| place).collect()
+    }
+}
+
+/// The node behind the proxy, by a configuration that was checked, with the outputs of `before` at their places.
 ///
 /// # Errors
-/// It was not checked.
-pub(super) fn plan(config: &Config, scripts: &Scripts) -> anyhow::Result<Plan> {
+/// It was not checked, or is more than fits beside what there was.
+pub(super) fn plan(
+    config: &Config,
+    sides: &Sides,
+    (places, before): (&Outputs, Option<&NodeOptions>),
+) -> anyhow::Result<NodeOptions> {
     let proxy = &config.proxy;
     proxy.check_counts().map_err(anyhow::Error::msg)?;
+    let count = places.len();
+    anyhow::ensure!(
+        count <= OUTPUTS_MAX,
+        "{count} upstreams and listeners, with those that are gone: a new start takes them"
+    );
     let classes = config.classes()?;
-    // Without a route everything goes to the first upstream.
-    let everything = [RouteConfig::default()];
-    let routes = if proxy.route.is_empty() { &everything } else { &proxy.route[..] };
-    let (mut all, mut requests, mut responses) = (Vec::new(), Vec::new(), Vec::new());
-    for config in routes {
-        let first = (routes.len() + all.len() * proxy.listener.len()) as u16;
-        let ids = (RuleId(all.len() as u16), RuleId(first));
-        let sides = sides_of(config, scripts)?;
-        let rate = proxy.listener.iter().any(|listener| listener.rate.is_some());
-        let route = route(config, proxy, ids, sides, rate)?;
-        let request =
-            rule(config, &classes, route.to, sides[0].map(|place| Side::Request.of(place)))?;
+    let (outputs, uplinks) = outputs(proxy, places, before)?;
+    let (mut requests, mut responses) = (Vec::new(), Vec::new());
+    for route in routes_of(proxy).iter() {
+        let [asked, answered] = sides_of(route, sides)?;
+        let to = to_of(route, proxy, places)?;
+        let request = rule(route, &classes, to, asked.map(|place| Side::Request.of(place)))?;
         requests.push(request);
-        for listener in 0..proxy.listener.len() {
-            let to = OutputId((proxy.upstream.len() + listener) as u16);
-            let script = sides[1].map(|place| Side::Response.of(place));
-            let rule = rule(config, &classes, to, script)?;
-            let name = format!("{}-responses", config.label()).into();
+        for to in places.listening(&outputs) {
+            let script = answered.map(|place| Side::Response.of(place));
+            let rule = rule(route, &classes, to, script)?;
+            let name = format!("{}-responses", route.label()).into();
             responses.push(Rule { name, ..rule });
         }
-        all.push(route);
     }
     requests.append(&mut responses);
-    let (uplinks, outputs) = outputs(proxy);
-    let record_max = all.iter().map(|route| Size(route.message_max) + HEAD).max();
+    let record_max = routes_of(proxy).iter().map(|route| route.message_max.0 + HEAD).max();
+    // What is on its way still may be as long as it might be before.
+    let record_max = record_max.max(before.map(|before| before.record_max)).unwrap_or(HEAD);
     let options = NodeOptions {
         name: config.node.name().into(),
         incarnation: incarnation(),
@@ -76,19 +134,83 @@ pub(super) fn plan(config: &Config, scripts: &Scripts) -> anyhow::Result<Plan> {
         scheduler: config.node.scheduler,
         memory: config.limits.memory.0,
         inbound: None,
-        record_max: record_max.unwrap_or(HEAD),
+        record_max,
         log: None,
         fleet: None,
     };
     options.check().context("[proxy]")?;
-    Ok(Plan { options, routes: all })
+    Ok(options)
+}
+
+/// The routes of a configuration whose rules are at these places of the node, in the order of [`plan`].
+///
+/// # Errors
+/// It was not checked.
+pub(super) fn routes(
+    config: &Config,
+    sides: &Sides,
+    (places, outputs): (&Outputs, &[OutputOptions]),
+    rules: &[RuleId],
+    (counts, before): (&ProxyCounts, &[Arc<Route>]),
+) -> anyhow::Result<Vec<Arc<Route>>> {
+    let proxy = &config.proxy;
+    let configs = routes_of(proxy);
+    let listening = places.listening(outputs);
+    let has_rate = proxy.listener.iter().any(|listener| listener.rate.is_some());
+    let mut all = Vec::new();
+    let (requests, responses) = rules.split_at(configs.len());
+    for (place, config) in configs.iter().enumerate() {
+        let scripts = sides_of(config, sides)?.map(|side| side.is_some());
+        let listener = |name: &String| places.listener(name);
+        let responses = &responses[place * listening.len()..];
+        let name = config.label().to_owned();
+        // What waited before waits still.
+        let known = before.iter().find(|route| route.name == name);
+        let route = Route {
+            counts: counts.route(&name),
+            waits: known.map_or_else(Arc::default, |route| route.waits.clone()),
+            name,
+            listeners: config.listener.iter().map(listener).collect::<anyhow::Result<_>>()?,
+            hosts: config.host.clone(),
+            path: config.path.clone().unwrap_or_default(),
+            to: to_of(config, proxy, places)?,
+            requests: requests[place],
+            responses: listening.iter().copied().zip(responses.iter().copied()).collect(),
+            // Responses that nothing can hold up need not stand anywhere.
+            queues: [config.queue, config.queue && (scripts[1] || has_rate)],
+            scripts,
+            timeout: config.timeout.0,
+            waiting: config.waiting,
+            message_max: config.message_max.0.0,
+            body: config.body,
+            down: config.down,
+            dropped: config.dropped,
+            upgrades: config.upgrades.clone(),
+        };
+        all.push(Arc::new(route));
+    }
+    Ok(all)
+}
+
+/// Without a route everything goes to the first upstream.
+pub(super) fn routes_of(proxy: &ProxyConfig) -> Cow<'_, [RouteConfig]> {
+    match proxy.route.is_empty() {
+        true => Cow::Owned(vec![RouteConfig::default()]),
+        false => Cow::Borrowed(&proxy.route),
+    }
+}
+
+/// Where a route leads to: without a word to the first upstream.
+fn to_of(route: &RouteConfig, proxy: &ProxyConfig, places: &Outputs) -> anyhow::Result<OutputId> {
+    let first = || proxy.upstream.first().map(UpstreamConfig::label);
+    places.upstream(route.to.as_deref().or_else(first).unwrap_or_default())
 }
 
 /// What scripts are loaded from: each sees HTTP.
 ///
 /// # Errors
 /// A file cannot be read.
-pub(crate) fn specs(config: &Config) -> anyhow::Result<Vec<Arc<ScriptSpec>>> {
+pub(super) fn specs(config: &Config) -> anyhow::Result<Vec<Arc<ScriptSpec>>> {
     let specs = config.script_specs().map_err(anyhow::Error::msg)?;
     let as_http =
         |spec: Arc<ScriptSpec>| Arc::new(ScriptSpec { dialect: Dialect::Http, ..(*spec).clone() });
@@ -96,51 +218,11 @@ pub(crate) fn specs(config: &Config) -> anyhow::Result<Vec<Arc<ScriptSpec>>> {
 }
 
 /// The place of a route's script, for each side that it has a function for.
-fn sides_of(route: &RouteConfig, scripts: &Scripts) -> anyhow::Result<[Option<usize>; 2]> {
+pub(super) fn sides_of(route: &RouteConfig, sides: &Sides) -> anyhow::Result<[Option<usize>; 2]> {
     let Some(name) = &route.script else { return Ok([None; 2]) };
-    let place = scripts.place(name).with_context(|| format!("no script {name:?}"))?;
-    let script = scripts.get(Side::Request.of(place)).context("a script has a place")?;
-    Ok([Side::Request, Side::Response].map(|side| script.has(side).then_some(place)))
-}
-
-fn route(
-    config: &RouteConfig,
-    proxy: &ProxyConfig,
-    (requests, responses): (RuleId, RuleId),
-    sides: [Option<usize>; 2],
-    has_rate: bool,
-) -> anyhow::Result<Route> {
-    let to = match &config.to {
-        None => 0,
-        Some(to) => {
-            let place = proxy.upstream.iter().position(|upstream| upstream.label() == to);
-            place.with_context(|| format!("no upstream {to:?}"))?
-        }
-    };
-    let listener = |name: &String| {
-        let place = proxy.listener.iter().position(|listener| listener.label() == name);
-        place.with_context(|| format!("no listener {name:?}"))
-    };
-    let scripts = sides.map(|side| side.is_some());
-    Ok(Route {
-        name: config.label().to_owned(),
-        listeners: config.listener.iter().map(listener).collect::<anyhow::Result<_>>()?,
-        hosts: config.host.clone(),
-        path: config.path.clone().unwrap_or_default(),
-        to: OutputId(to as u16),
-        requests,
-        responses,
-        // Responses that nothing can hold up need not stand anywhere.
-        queues: [config.queue, config.queue && (scripts[1] || has_rate)],
-        scripts,
-        timeout: config.timeout.0,
-        waiting: config.waiting,
-        message_max: config.message_max.0.0,
-        body: config.body,
-        down: config.down,
-        dropped: config.dropped,
-        upgrades: config.upgrades.clone(),
-    })
+    let place = sides.iter().position(|(known, _)| **known == **name);
+    let place = place.with_context(|| format!("no script {name:?}"))?;
+    Ok(sides[place].1.map(|has| has.then_some(place)))
 }
 
 fn rule(
@@ -170,24 +252,42 @@ fn rule(
         ttl: Some(route.wait.0).filter(|wait| *wait > Duration::ZERO),
         accept: AcceptMode::Confirmed,
         script,
+        is_bound: true,
         ..plain
     })
 }
 
-fn outputs(proxy: &ProxyConfig) -> (Vec<UplinkOptions>, Vec<OutputOptions>) {
-    let (mut uplinks, mut outputs) = (Vec::new(), Vec::new());
-    let mut add = |name: &str, controller: RateControllerName, cap, unconfirmed_max| {
-        let uplink = UplinkId(uplinks.len() as u16);
-        uplinks.push(UplinkOptions {
+type Layout = (Vec<OutputOptions>, Vec<UplinkOptions>);
+
+/// Outputs and uplinks at their places; those that the configuration does not have stay as they were.
+fn outputs(
+    proxy: &ProxyConfig,
+    places: &Outputs,
+    before: Option<&NodeOptions>,
+) -> anyhow::Result<Layout> {
+    let (mut outputs, mut uplinks) = match before {
+        None => Layout::default(),
+        Some(before) => (before.outputs.clone(), before.uplinks.clone()),
+    };
+    let mut set = |place: OutputId, name: &str, controller, cap, unconfirmed_max| {
+        let output = OutputOptions {
             name: name.into(),
-            controller,
-            cap,
-            ..UplinkOptions::default()
-        });
-        let overhead = Size::ZERO;
-        let (name, one_lane) = (name.into(), false);
-        let is_gone = false;
-        outputs.push(OutputOptions { name, uplink, overhead, unconfirmed_max, one_lane, is_gone });
+            uplink: UplinkId(place.0),
+            overhead: Size::ZERO,
+            unconfirmed_max,
+            one_lane: false,
+            is_gone: false,
+        };
+        let name = name.into();
+        let uplink = UplinkOptions { name, controller, cap, ..UplinkOptions::default() };
+        // New ones come in the order of their places.
+        match outputs.get_mut(usize::from(place.0)) {
+            Some(known) => (*known, uplinks[usize::from(place.0)]) = (output, uplink),
+            None => {
+                outputs.push(output);
+                uplinks.push(uplink);
+            }
+        }
     };
     for upstream in &proxy.upstream {
         let controller = match (&upstream.rate, upstream.cap()) {
@@ -195,13 +295,16 @@ fn outputs(proxy: &ProxyConfig) -> (Vec<UplinkOptions>, Vec<OutputOptions>) {
             (Some(_), None) => RateControllerName::Tide,
             (Some(_), Some(_)) => RateControllerName::Known,
         };
-        add(upstream.label(), controller, upstream.cap(), upstream.in_flight.max(1) as usize);
+        let place = places.upstream(upstream.label())?;
+        let most = upstream.in_flight.max(1) as usize;
+        set(place, upstream.label(), controller, upstream.cap(), most);
     }
     for listener in &proxy.listener {
         let cap = listener.rate.map(|rate| rate.0);
         let controller =
             if cap.is_some() { RateControllerName::Known } else { RateControllerName::Unlimited };
-        add(listener.label(), controller, cap, RESPONSES_MAX);
+        let place = places.listener(listener.label())?;
+        set(place, listener.label(), controller, cap, RESPONSES_MAX);
     }
-    (uplinks, outputs)
+    Ok((outputs, uplinks))
 }

@@ -1,5 +1,7 @@
 //! Which route a request takes: the first whose listener, host and path fit.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use hyper::header::{HOST, HeaderValue};
@@ -7,20 +9,24 @@ use hyper::http::request::Parts;
 use tidegate_node::io::OutputId;
 use tidegate_node::rules::RuleId;
 
+use super::counts::RouteCounts;
 use crate::config::{BodyMode, WhenDown};
 
 /// A route.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Route {
     pub(super) name: String,
-    /// Places of listeners; all where there is none.
-    pub(super) listeners: Vec<usize>,
+    pub(super) counts: Arc<RouteCounts>,
+    /// Messages that wait.
+    pub(super) waits: Arc<AtomicU32>,
+    /// Listeners, by the output of their clients; all where there is none.
+    pub(super) listeners: Vec<OutputId>,
     pub(super) hosts: Vec<String>,
     pub(super) path: String,
     pub(super) to: OutputId,
-    /// The rule of its requests; that of its responses to listener 0 stands at `responses`.
+    /// The rule of its requests, and those of its responses to the clients of each listener.
     pub(super) requests: RuleId,
-    pub(super) responses: RuleId,
+    pub(super) responses: Vec<(OutputId, RuleId)>,
     /// Whether requests and responses wait.
     pub(super) queues: [bool; 2],
     /// Whether a script sees them.
@@ -37,11 +43,12 @@ pub(super) struct Route {
 
 impl Route {
     /// The rule of responses to the clients of a listener.
-    pub(super) fn responses_to(&self, listener: usize) -> RuleId {
-        RuleId(self.responses.0 + listener as u16)
+    pub(super) fn responses_to(&self, listener: OutputId) -> Option<RuleId> {
+        let found = self.responses.iter().find(|(to, _)| *to == listener);
+        found.map(|(_, rule)| *rule)
     }
 
-    fn fits(&self, listener: usize, parts: &Parts) -> bool {
+    fn fits(&self, listener: OutputId, parts: &Parts) -> bool {
         (self.listeners.is_empty() || self.listeners.contains(&listener))
             && parts.uri.path().starts_with(&self.path)
             && (self.hosts.is_empty()
@@ -49,9 +56,13 @@ impl Route {
     }
 }
 
-/// The place of the route that takes a request.
-pub(super) fn find(routes: &[Route], listener: usize, parts: &Parts) -> Option<usize> {
-    routes.iter().position(|route| route.fits(listener, parts))
+/// The route that takes a request.
+pub(super) fn find<'a>(
+    routes: &'a [Arc<Route>],
+    listener: OutputId,
+    parts: &Parts,
+) -> Option<&'a Arc<Route>> {
+    routes.iter().find(|route| route.fits(listener, parts))
 }
 
 /// The host that a request is for, without its port. Where there are two they are the same (`target.rs`).

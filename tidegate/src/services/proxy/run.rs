@@ -1,171 +1,230 @@
 //! From a configuration to a proxy that runs, and to its end.
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::Context;
+use tidegate_node::io::OutputId;
 use tidegate_node::node::Node;
+use tidegate_node::options::NodeOptions;
+use tidegate_node::rules::RuleId;
 use tidegate_node::status::NodeStatus;
-use tidegate_types::account::{Account, Level};
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tidegate_types::account::Account;
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::timeout;
 
 use super::access_log::AccessLog;
 use super::counts::ProxyCounts;
-use super::exchange::Gate;
+use super::doors::Doors;
 use super::exit::Registry;
 use super::hall::Hall;
-use super::listener::{self, Guest, Manner};
-use super::plan::{Plan, plan, specs};
-use super::starts::Starts;
-use super::upstream::Upstream;
-use crate::config::{Config, ListenMode, ProxyListenerConfig};
+use super::listener::Guest;
+use super::plan::{Outputs, Sides, plan, routes, sides, specs};
+use super::threads::Workers;
+use super::upstream::Shared;
+use super::way::{Common, Gate, Table};
+use crate::config::{Config, ProxyConfig};
 use crate::node::contract::{Arrival, Clock};
 use crate::node::event_loop::StatusHandle;
 use crate::node::event_loop::adapting::Adapting;
 use crate::script::{Scripts, Seat};
-use crate::support::http::Patience;
 use crate::support::places::Places;
 
 /// Answers of endpoints that may wait for the hall.
 const ARRIVALS_MAX: usize = 64;
 
-/// A proxy that runs on this thread.
+/// A proxy that runs, on this thread and others.
 #[derive(Debug)]
 pub(crate) struct Running {
-    /// Where its listeners are bound, with their names.
-    pub(crate) listens: Vec<(SocketAddr, String)>,
     pub(crate) status: StatusHandle,
     pub(crate) counts: ProxyCounts,
-    pub(crate) hall: Hall,
+    pub(super) hall: Hall,
+    #[cfg(test)]
+    pub(super) room: Account,
+    /// What is in force.
+    pub(super) config: Config,
+    pub(super) guest: Guest,
     pub(super) gate: Rc<Gate>,
-    places: Arc<Places>,
-    stopping: watch::Sender<bool>,
+    pub(super) doors: Doors,
+    pub(super) workers: Rc<Workers>,
+    pub(super) outputs: Outputs,
+    pub(super) tables: Tables,
+    /// The upstreams of now, with what looks after them.
+    pub(super) upstreams: Vec<Option<Tended>>,
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// Starts a proxy on this thread, for HTTP clients or for Envoy. `config` has no error.
+/// Tables by which somebody may still go.
+pub(super) type Tables = Rc<RefCell<Vec<Weak<Table>>>>;
+
+/// An upstream, and the tasks that look whether it lives and what its connections carry.
+#[derive(Debug)]
+pub(super) struct Tended {
+    pub(super) shared: Arc<Shared>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+/// What a configuration makes of the proxy.
+pub(super) struct Made<'a> {
+    pub(super) config: &'a Config,
+    pub(super) sides: &'a Sides,
+    pub(super) places: &'a Outputs,
+}
+
+/// Starts a proxy, for HTTP clients or for Envoy. `config` has no error.
 ///
 /// # Errors
 /// An address cannot be bound, or a file cannot be used.
 pub(crate) fn start(config: &Config, guest: Guest) -> anyhow::Result<Running> {
     let proxy = &config.proxy;
     let scripts = Scripts::load(&specs(config)?)?;
-    let Plan { options, routes } = plan(config, &scripts)?;
+    let (sides, places) = (sides(scripts.all()), Outputs::default().with(proxy));
+    let options = plan(config, &sides, (&places, None))?;
+    let counts = ProxyCounts::default();
+    let made = Made { config, sides: &sides, places: &places };
+    let ids: Vec<RuleId> = options.rules.asked().map(|(id, _)| id).collect();
     let record_max = usize::try_from(options.record_max.0).unwrap_or(usize::MAX);
-    let outputs = options.outputs.len();
-    let has_scripts = !scripts.is_empty();
     let clock = Clock::start();
     let (sender, arrivals) = mpsc::channel(ARRIVALS_MAX);
     let adapting = Adapting::new(scripts, record_max, sender);
     let board = adapting.board();
-    let hall = Hall::new(Seat::new(Node::new(options)?), adapting, clock);
-    (0..outputs).for_each(|output| hall.set_up(tidegate_node::io::OutputId(output as u16), true));
-    let names: Vec<String> = routes.iter().map(|route| route.name.clone()).collect();
-    let upstream_names = proxy.upstream.iter().map(|upstream| upstream.label().to_owned());
-    let counts = ProxyCounts::new(names.clone(), upstream_names.collect());
-    let (status, status_requests) = StatusHandle::of_another_loop(board);
+    let hall = Hall::new(Seat::new(Node::new(options.clone())?), adapting, clock);
+    (0..places.len()).for_each(|output| hall.set_up(OutputId(output as u16), true));
+    let upstreams = made.upstreams(&hall, &counts, &[])?;
+    let tables = Tables::default();
+    let table = made.table(&options, &ids, (&counts, &[]), (&upstreams, &tables, &hall))?;
     let log = proxy.access_log.as_deref();
     let log = log.map(|path| {
-        let opened = AccessLog::open(path, proxy.access_format, names);
+        let opened = AccessLog::open(path, proxy.access_format);
         opened.with_context(|| format!("access_log {}", path.display()))
     });
     let log = log.transpose()?;
     let mut tasks = Vec::new();
-    let mut upstreams = Vec::new();
-    for (place, config) in proxy.upstream.iter().enumerate() {
-        let output = tidegate_node::io::OutputId(place as u16);
-        let upstream = Upstream::new(config, output, hall.clone(), counts.clone())
-            .with_context(|| format!("[[proxy.upstream]] {:?}", config.label()))?;
-        tasks.push(spawn_local(upstream.clone().care()));
-        if has_scripts || config.rate.is_some() {
-            tasks.push(spawn_local(upstream.clone().watch(config.rate.is_some())));
-        }
-        upstreams.push(upstream);
-    }
     if let Some(log) = &log {
         tasks.push(spawn_local(log.clone().flush_for_ever()));
     }
-    let registry = Rc::new(Registry { clock, counts: counts.clone(), log });
-    let waiting = routes.iter().map(|_| std::cell::Cell::new(0)).collect();
+    let registry = Arc::new(Registry { clock, counts: counts.clone(), log });
     let tunnels = Arc::new(Semaphore::new(config.limits.connections as usize));
-    let hall_of_gate = hall.clone();
-    let room = Account::new(config.limits.memory.0.0 as usize);
-    let gate = Gate { hall: hall_of_gate, routes, upstreams, registry, waiting, tunnels, room };
-    let gate = Rc::new(gate);
+    let common = Common { hall: hall.clone(), registry, tunnels };
+    let gate = Gate::new(&common, table.clone());
+    let (status, status_requests) = StatusHandle::of_another_loop(board);
     tasks.push(spawn_local(keep(gate.clone(), arrivals, status_requests)));
-    let (stopping, stops) = watch::channel(false);
-    let places = Places::new(config.limits.connections, false);
-    let mut listens = Vec::new();
-    let starts = Starts::new();
-    for (place, config) in proxy.listener.iter().enumerate() {
-        let share = match proxy.listener.len() {
-            1 => gate.room.clone(),
-            // The others find room whatever comes by this one.
-            _ => gate.room.share(Level::Listener, gate.room.bound() / 4 * 3),
-        };
-        let is_it = |name: &String| proxy.upstream.iter().position(|one| one.label() == name);
-        let other = config.other.as_ref().and_then(is_it);
-        let manner = manner(guest, place, config, (share, starts.clone()))?;
-        let manner = Rc::new(Manner { other, ..manner });
-        for &address in config.listen.iter().flat_map(|listen| &listen.0) {
-            let bound = bind(address, config)?;
-            listens.push((bound.local_addr()?, config.label().to_owned()));
-            let (gate, places, stops) = (gate.clone(), places.clone(), stops.clone());
-            tasks.push(spawn_local(listener::accept(bound, manner.clone(), gate, places, stops)));
-        }
-    }
-    Ok(Running { listens, status, counts, hall, gate, places, stopping, tasks })
-}
-
-fn bind(
-    address: SocketAddr,
-    config: &ProxyListenerConfig,
-) -> anyhow::Result<tokio::net::TcpListener> {
-    listener::bind(address, config.mode).with_context(|| {
-        let cure = match config.mode {
-            ListenMode::Tproxy => "mode = \"tproxy\" needs CAP_NET_ADMIN",
-            _ => "choose another address in its listen",
-        };
-        format!("[[proxy.listener]] {:?} at {address} ({cure})", config.label())
-    })
-}
-
-pub(super) fn manner(
-    guest: Guest,
-    place: usize,
-    config: &ProxyListenerConfig,
-    (room, starts): (Account, Rc<Starts>),
-) -> anyhow::Result<Manner> {
-    let files = config.tls.as_ref().and_then(|tls| tls.files());
-    let tls = files.map(|files| {
-        let mut server = (*crate::support::tls::server(&files)?).clone();
-        server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        anyhow::Ok(Arc::new(server))
-    });
-    let patience = Patience {
-        header: config.header_timeout.0,
-        keep_alive: config.keep_alive.0,
-        write: config.write_timeout.0,
-    };
-    Ok(Manner {
-        guest,
-        place,
-        mode: config.mode,
-        tls: tls.transpose()?,
-        other: None,
-        patience,
-        body_timeout: config.body_timeout.0,
-        tunnel_timeout: config.tunnel_timeout.0,
-        ping: config.ping.0,
-        streams: config.streams,
-        starts,
-        trusted: config.trusted.clone(),
+    tasks.push(spawn_local(gate.clone().sweep()));
+    let workers = Workers::start(threads(proxy), &common, (&gate, &table))?;
+    let places_of_clients = Places::new(config.limits.connections, false);
+    let room = Account::new(config.limits.memory.0.0 as usize);
+    let with = (places_of_clients, workers.clone());
+    let mut doors = Doors::new(guest, with, counts.clone(), room.clone());
+    let prepared = doors.prepare(proxy, &places)?;
+    doors.apply(prepared)?;
+    let upstreams = made.tend(upstreams);
+    Ok(Running {
+        status,
+        counts,
+        hall,
+        #[cfg(test)]
         room,
+        config: config.clone(),
+        guest,
+        gate,
+        doors,
+        workers,
+        outputs: places,
+        tables,
+        upstreams,
+        tasks,
     })
+}
+
+/// How many threads speak with clients: without a word as many as there are processors.
+fn threads(proxy: &ProxyConfig) -> usize {
+    let processors = || available_parallelism().map_or(1, usize::from);
+    proxy.threads.map_or_else(processors, |threads| threads as usize)
+}
+
+impl Made<'_> {
+    /// The upstreams by output; those that are as before stay the same.
+    pub(super) fn upstreams(
+        &self,
+        hall: &Hall,
+        counts: &ProxyCounts,
+        before: &[Option<Tended>],
+    ) -> anyhow::Result<Vec<Option<Arc<Shared>>>> {
+        let mut all: Vec<Option<Arc<Shared>>> = vec![None; self.places.len()];
+        for config in &self.config.proxy.upstream {
+            let output = self.places.upstream(config.label())?;
+            let place = usize::from(output.0);
+            let known = before.get(place).and_then(Option::as_ref).map(|known| &known.shared);
+            let shared = match known {
+                Some(known) if known.is_of(config) => known.clone(),
+                known => {
+                    let sockets = known.map(|known| known.sockets().clone()).unwrap_or_default();
+                    Shared::new(config, (output, sockets), hall.clone(), counts.clone())
+                        .with_context(|| format!("[[proxy.upstream]] {:?}", config.label()))?
+                }
+            };
+            all[place] = Some(shared);
+        }
+        Ok(all)
+    }
+
+    /// The table of now. When nobody goes by it any more, what only it has is forgotten.
+    pub(super) fn table(
+        &self,
+        options: &NodeOptions,
+        ids: &[RuleId],
+        known: (&ProxyCounts, &[Arc<super::routes::Route>]),
+        (upstreams, tables, hall): (&[Option<Arc<Shared>>], &Tables, &Hall),
+    ) -> anyhow::Result<Arc<Table>> {
+        let Made { config, sides, places } = *self;
+        let listeners = config.proxy.listener.iter();
+        let listeners = listeners.map(|listener| places.listener(listener.label()));
+        let (held, released) = oneshot::channel();
+        let table = Arc::new(Table {
+            routes: routes(config, sides, (places, &options.outputs), ids, known)?,
+            upstreams: upstreams.to_vec(),
+            listeners: listeners.collect::<anyhow::Result<_>>()?,
+            _held: held,
+        });
+        tables.borrow_mut().push(Arc::downgrade(&table));
+        let (tables, hall) = (tables.clone(), hall.clone());
+        spawn_local(async move {
+            // Nothing is sent: it is dropped with the table.
+            let _ = released.await;
+            let mut tables = tables.borrow_mut();
+            tables.retain(|table| table.strong_count() > 0);
+            if let [last] = &tables[..]
+                && let Some(last) = last.upgrade()
+            {
+                hall.forget_all_but(&last.outputs());
+            }
+        });
+        Ok(table)
+    }
+
+    /// Has upstreams looked after. Their sockets are looked at where a pacer or a script wants to know.
+    pub(super) fn tend(&self, upstreams: Vec<Option<Arc<Shared>>>) -> Vec<Option<Tended>> {
+        let tend = |shared: Arc<Shared>| {
+            let mut tasks = vec![spawn_local(shared.clone().care())];
+            let is_paced = shared.is_paced(&self.config.proxy);
+            if is_paced || !self.sides.is_empty() {
+                tasks.push(spawn_local(shared.clone().watch(is_paced)));
+            }
+            Tended { shared, tasks }
+        };
+        upstreams.into_iter().map(|shared| shared.map(tend)).collect()
+    }
+}
+
+impl Drop for Tended {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
 }
 
 /// Everything in the hall that no request does by itself: timers, endpoints' answers, who asks for status.
@@ -203,13 +262,17 @@ async fn keep(
 }
 
 impl Running {
+    /// Where its listeners are bound, with their names.
+    pub(crate) fn listens(&self) -> Vec<(SocketAddr, String)> {
+        self.doors.listens()
+    }
+
     /// Takes no more connections, finishes what is under way for at most `patience`, and ends. Returns the last
     /// status.
-    pub(crate) async fn stop(self, patience: Duration) -> NodeStatus {
-        // A send fails only when every listener has ended already.
-        let _ = self.stopping.send(true);
+    pub(crate) async fn stop(mut self, patience: Duration) -> NodeStatus {
+        self.doors.close();
         // Every place is free again when the last connection is over, or patience ends: what is left is cut off.
-        let _ = timeout(patience, self.places.emptied()).await;
+        let _ = timeout(patience, self.doors.places().emptied()).await;
         self.hall.stop();
         self.tasks.iter().for_each(JoinHandle::abort);
         if let Some(log) = &self.gate.registry.log {

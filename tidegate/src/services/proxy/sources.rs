@@ -1,6 +1,6 @@
 //! Sources of the node: one for each client and route, whose queues are apart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use tidegate_node::io::Control;
@@ -29,6 +29,8 @@ pub(super) struct Sources {
     /// What was looked for last: most clients come again at once.
     last: Option<((RuleId, Name), SourceId)>,
     next: u32,
+    /// Numbers of sources that are gone.
+    free: Vec<SourceId>,
 }
 
 impl Sources {
@@ -47,10 +49,12 @@ impl Sources {
         let is_full =
             self.by_name.len() >= SOURCES_MAX && !self.by_name.contains_key(&(rule, name));
         let name = if is_full { Name::OTHERS } else { name };
-        let next = &mut self.next;
+        let (next, free) = (&mut self.next, &mut self.free);
         let source = *self.by_name.entry((rule, name)).or_insert_with(|| {
-            let source = SourceId(*next);
-            *next += 1;
+            let source = free.pop().unwrap_or_else(|| {
+                *next += 1;
+                SourceId(*next - 1)
+            });
             let text = match name.original {
                 None => name.client.to_string(),
                 Some(original) => format!("{} > {original}", name.client),
@@ -61,6 +65,15 @@ impl Sources {
         });
         self.last = Some(((rule, name), source));
         source
+    }
+
+    /// Only those of these rules stay: nothing of the others waits. `close` is told of each that goes.
+    pub(super) fn keep(&mut self, rules: &BTreeSet<RuleId>, close: impl FnMut(SourceId)) {
+        let gone = self.by_name.extract_if(.., |(rule, _), _| !rules.contains(rule));
+        let gone: Vec<SourceId> = gone.map(|(_, source)| source).collect();
+        self.last = None;
+        self.free.extend(&gone);
+        gone.into_iter().for_each(close);
     }
 }
 
@@ -81,5 +94,16 @@ mod tests {
         assert_eq!(find(1 << 20), find(1 << 21), "they share one");
         assert_eq!(find(0), first);
         assert_eq!(told, 2 * (SOURCES_MAX + 1));
+    }
+
+    #[test]
+    fn those_of_rules_that_are_gone_leave_their_numbers() {
+        let (mut sources, mut closed) = (Sources::default(), Vec::new());
+        let name = Name { client: Ipv4Addr::LOCALHOST.into(), original: None };
+        let [one, two] = [0, 1].map(|rule| sources.find(name, RuleId(rule), |_| ()));
+        sources.keep(&BTreeSet::from([RuleId(1)]), |source| closed.push(source));
+        assert_eq!(closed, [one]);
+        assert_eq!(sources.find(name, RuleId(1), |_| ()), two);
+        assert_eq!(sources.find(name, RuleId(2), |_| ()), one);
     }
 }

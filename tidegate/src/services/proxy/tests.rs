@@ -5,6 +5,7 @@ mod paper;
 mod peers;
 mod plain;
 mod protocols;
+mod reload;
 mod shares;
 mod standards;
 
@@ -20,18 +21,24 @@ use tokio::task::LocalSet;
 use self::peers::{Client, Upstream};
 use super::listener::Guest;
 use super::run::{Running, start};
-use crate::config::read;
+use crate::config::{Config, read};
 
 /// A proxy of this configuration; `PORT` stands for a free port.
 fn proxy(text: &str) -> Running {
+    start(&config(text), Guest::Client).unwrap()
+}
+
+fn config(text: &str) -> Config {
     let text = text.replace("PORT", "127.0.0.1:0");
     let reading = read(&text);
     assert_eq!(reading.counts().0, 0, "{}", reading.render("test", &text));
-    start(&reading.config, Guest::Client).unwrap()
+    let mut config = reading.config;
+    config.proxy.threads.get_or_insert(1);
+    config
 }
 
 fn address(running: &Running) -> SocketAddr {
-    running.listens[0].0
+    running.listens()[0].0
 }
 
 /// Everything of a proxy lives on one thread.

@@ -4,56 +4,38 @@ mod again;
 mod connect;
 mod health;
 mod io;
+mod shared;
 mod sockets;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
 use hyper::header::{HOST, HeaderValue, TRANSFER_ENCODING};
 use hyper::{Request, Response, StatusCode, Uri, Version};
-use tidegate_node::io::OutputId;
 use tokio::net::TcpStream;
-use tokio::sync::Notify;
 
-use self::connect::{Endpoint, Manner, Sender};
-use self::sockets::Sockets;
+use self::connect::{Address, Endpoint, Sender};
+pub(super) use self::shared::Shared;
 use super::answer::Failure;
 use super::body::Passing;
-use super::counts::ProxyCounts;
-use super::hall::Hall;
-use crate::config::network::address;
-use crate::config::{HealthConfig, Protocol, UpstreamConfig};
+use crate::config::Protocol;
 
 /// Addresses that clients wanted to go to, of which connections are kept.
 const ORIGINALS_MAX: usize = 1024;
-/// Between two looks at the sockets of an upstream that is paced.
-const LOOK_PACED: Duration = Duration::from_millis(10);
-/// Between two looks where only scripts want to know.
-const LOOK: Duration = Duration::from_millis(100);
 
-/// See the file's header.
+/// An upstream as one thread has it, with its connections.
 #[derive(Debug)]
 pub(super) struct Upstream {
-    pub(super) name: Rc<str>,
-    output: OutputId,
-    manner: Manner,
+    pub(super) shared: Arc<Shared>,
     endpoints: Vec<Rc<Endpoint>>,
-    next: Cell<usize>,
     /// Those that only clients name.
     originals: RefCell<BTreeMap<SocketAddr, Rc<Endpoint>>>,
-    sockets: Rc<Sockets>,
-    health: Option<HealthConfig>,
-    is_down: Cell<bool>,
-    /// An endpoint was found down.
-    found_down: Notify,
-    hall: Hall,
-    counts: ProxyCounts,
 }
 
 /// A connection that a response comes by.
@@ -71,53 +53,14 @@ impl Lease {
 }
 
 impl Upstream {
-    /// One of this configuration, which was checked.
-    ///
-    /// # Errors
-    /// A file of its TLS cannot be used.
-    pub(super) fn new(
-        config: &UpstreamConfig,
-        output: OutputId,
-        hall: Hall,
-        counts: ProxyCounts,
-    ) -> anyhow::Result<Rc<Upstream>> {
-        let (mut tls, mut name) = (None, None);
-        if let Some(far) = &config.tls {
-            if let Some(files) = far.files() {
-                let mut client = (*crate::support::tls::client(&files)?).clone();
-                let all: &[&[u8]] = match config.protocol {
-                    Protocol::Auto => &[b"h2", b"http/1.1"],
-                    Protocol::Http1 => &[b"http/1.1"],
-                    Protocol::Http2 => &[b"h2"],
-                };
-                client.alpn_protocols = all.iter().map(|name| name.to_vec()).collect();
-                tls = Some(Arc::new(client));
-            }
-            let named = far.name.as_deref().map(crate::support::tls::server_name).transpose();
-            name = named.map_err(anyhow::Error::msg)?;
-        }
-        let manner = Manner {
-            protocol: config.protocol,
-            tls,
-            name,
-            connect_timeout: config.connect_timeout.0,
-            idle_timeout: config.idle_timeout.0,
-        };
-        let named = config.to.iter().filter_map(|to| address(to));
-        Ok(Rc::new(Upstream {
-            name: config.label().into(),
-            output,
-            manner,
-            endpoints: named.map(|(host, port)| Rc::new(Endpoint::new(host, port))).collect(),
-            next: Cell::new(0),
-            originals: RefCell::default(),
-            sockets: Rc::default(),
-            health: config.health.clone(),
-            is_down: Cell::new(false),
-            found_down: Notify::new(),
-            hall,
-            counts,
-        }))
+    /// Without a connection.
+    pub(super) fn new(shared: Arc<Shared>) -> Rc<Upstream> {
+        let endpoints = shared.addresses.iter().cloned().map(Endpoint::new).map(Rc::new).collect();
+        Rc::new(Upstream { shared, endpoints, originals: RefCell::default() })
+    }
+
+    pub(super) fn name(&self) -> &Arc<str> {
+        &self.shared.name
     }
 
     /// Whether it is wherever a client wanted to go.
@@ -136,8 +79,9 @@ impl Upstream {
         original: Option<SocketAddr>,
         is_grpc: bool,
     ) -> Result<(Response<Incoming>, Option<Lease>), Failure> {
-        let wants_http2 = match self.manner.protocol {
-            Protocol::Auto => is_grpc || self.manner.tls.is_some(),
+        let Shared { manner, .. } = &*self.shared;
+        let wants_http2 = match manner.protocol {
+            Protocol::Auto => is_grpc || manner.tls.is_some(),
             Protocol::Http1 => false,
             Protocol::Http2 => true,
         };
@@ -150,7 +94,7 @@ impl Upstream {
                 Ok(sender) => sender,
                 Err(error) => {
                     left -= 1;
-                    self.note_unreachable(&endpoint, &error);
+                    self.shared.note_unreachable(&endpoint.address, &error);
                     match left {
                         0 => return Err(Failure::Unreachable),
                         _ => continue,
@@ -177,7 +121,7 @@ impl Upstream {
 
     /// What an upstream says before its answer goes no further: hyper's server cannot send it. It is counted.
     fn count_informational(&self, request: &mut Request<Passing>) {
-        let counts = self.counts.clone();
+        let counts = self.shared.all_counts.clone();
         hyper::ext::on_informational(request, move |response| {
             if response.status() != StatusCode::CONTINUE {
                 counts.note_informational();
@@ -195,14 +139,15 @@ impl Upstream {
             return Ok((sender, true));
         }
         // TLS may have agreed on HTTP/1.1.
-        let may_differ = wants_http2 && may_be_kept && self.manner.tls.is_some();
+        let may_differ = wants_http2 && may_be_kept && self.shared.manner.tls.is_some();
         if may_differ && let Some(sender) = endpoint.kept(false).await {
             return Ok((sender, true));
         }
-        let made = endpoint.connect(&self.manner, &self.sockets, wants_http2).await;
-        self.counts.note_connect(usize::from(self.output.0), made.is_ok());
-        if made.is_ok() && endpoint.is_down.replace(false) {
-            self.refresh();
+        let Shared { manner, sockets, counts, .. } = &*self.shared;
+        let made = endpoint.connect(manner, sockets, wants_http2).await;
+        counts.note_connect(made.is_ok());
+        if made.is_ok() && endpoint.address.is_down.swap(false, Ordering::Relaxed) {
+            self.shared.refresh();
         }
         Ok((made?, false))
     }
@@ -215,16 +160,16 @@ impl Upstream {
             if originals.len() >= ORIGINALS_MAX && !originals.contains_key(&original) {
                 originals.pop_first();
             }
-            let make = || Rc::new(Endpoint::new(original.ip().to_string(), original.port()));
+            let address = || Address::new(original.ip().to_string(), original.port());
+            let make = || Rc::new(Endpoint::new(address()));
             return Ok(originals.entry(original).or_insert_with(make).clone());
         }
         let count = self.endpoints.len();
-        let first = self.next.get();
-        self.next.set(first.wrapping_add(1));
+        let first = self.shared.next.fetch_add(1, Ordering::Relaxed);
         let places = (0..count).map(|step| first.wrapping_add(step) % count);
         let mut all = places.map(|place| &self.endpoints[place]);
         let any = self.endpoints[first % count].clone();
-        Ok(all.find(|endpoint| !endpoint.is_down.get()).cloned().unwrap_or(any))
+        Ok(all.find(|endpoint| !endpoint.address.is_down()).cloned().unwrap_or(any))
     }
 
     /// A connection for what is no HTTP, to the next endpoint that answers.
@@ -234,57 +179,29 @@ impl Upstream {
     pub(super) async fn tunnel(&self, original: Option<SocketAddr>) -> Result<TcpStream, Failure> {
         for _ in 0..self.endpoints.len().max(1) {
             let endpoint = self.endpoint(original)?;
-            match endpoint.tunnel(&self.manner).await {
+            match endpoint.tunnel(&self.shared.manner).await {
                 Ok(stream) => return Ok(stream),
-                Err(error) => self.note_unreachable(&endpoint, &error),
+                Err(error) => self.shared.note_unreachable(&endpoint.address, &error),
             }
         }
         Err(Failure::Unreachable)
     }
 
-    fn note_unreachable(&self, endpoint: &Rc<Endpoint>, error: &std::io::Error) {
-        let (host, port) = (&endpoint.host, endpoint.port);
-        let error = crate::support::tls::explain(error).unwrap_or_else(|| error.to_string());
-        tracing::debug!(upstream = %self.name, "connecting to {host}:{port}: {error}");
-        if self.endpoints.iter().any(|own| Rc::ptr_eq(own, endpoint)) && !endpoint.is_down.get() {
-            endpoint.is_down.set(true);
-            self.refresh();
-            self.found_down.notify_one();
-        }
-    }
-
     /// Who else carries its requests did not reach it: its addresses are looked at from now on.
     pub(super) fn note_failed(&self) {
-        self.endpoints.iter().for_each(|endpoint| endpoint.is_down.set(true));
-        if !self.endpoints.is_empty() {
-            self.refresh();
-            self.found_down.notify_one();
+        let Shared { addresses, found_down, .. } = &*self.shared;
+        addresses.iter().for_each(|address| address.is_down.store(true, Ordering::Relaxed));
+        if !addresses.is_empty() {
+            self.shared.refresh();
+            found_down.notify_one();
         }
     }
 
-    /// Tells the hall where it changed whether any endpoint lives.
-    fn refresh(&self) {
-        let is_down = self.endpoints.iter().all(|endpoint| endpoint.is_down.get());
-        if is_down != self.is_down.replace(is_down) {
-            match is_down {
-                true => tracing::warn!(upstream = %self.name, "the upstream is down"),
-                false => tracing::info!(upstream = %self.name, "the upstream is up"),
-            }
-            self.hall.set_up(self.output, !is_down);
-        }
-    }
-
-    /// Looks at its sockets now and then, for the pacer and for scripts.
-    pub(super) async fn watch(self: Rc<Self>, is_paced: bool) {
-        let mut looks = tokio::time::interval(if is_paced { LOOK_PACED } else { LOOK });
-        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            looks.tick().await;
-            if self.sockets.count() > 0 {
-                let (sample, rate) = self.sockets.figures(self.hall.clock().now());
-                self.hall.sample(self.output, sample, rate.filter(|_| !is_paced));
-            }
-        }
+    /// Closes what was idle for too long.
+    pub(super) fn sweep(&self) {
+        let idle_timeout = self.shared.manner.idle_timeout;
+        self.endpoints.iter().for_each(|endpoint| endpoint.sweep(idle_timeout));
+        self.originals.borrow().values().for_each(|endpoint| endpoint.sweep(idle_timeout));
     }
 }
 

@@ -15,6 +15,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::task::unconstrained;
 
 /// Bytes of one TLS record: it can be read only when all of it has come, so on a slow line it is small;
@@ -24,10 +25,31 @@ const RECORD_MAX: usize = 8 * 1024;
 /// See the file's header.
 #[derive(Debug)]
 pub struct Stream {
-    tcp: TcpStream,
+    tcp: OwnedReadHalf,
+    second: Option<SecondHand>,
     tls: Option<Box<Tls>>,
     /// Bytes handed to the kernel, those of TLS itself with them.
     handed: u64,
+}
+
+/// By this somebody else writes to the connection, while its owner does not. Its end closes nothing.
+#[derive(Debug)]
+pub struct SecondHand(Option<OwnedWriteHalf>);
+
+impl SecondHand {
+    /// As [`Stream::try_write`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.as_ref().ok_or(io::ErrorKind::NotConnected)?.try_write(bytes)
+    }
+}
+
+impl Drop for SecondHand {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(OwnedWriteHalf::forget);
+    }
 }
 
 #[derive(Debug)]
@@ -43,14 +65,15 @@ struct Tls {
 
 impl From<TcpStream> for Stream {
     fn from(tcp: TcpStream) -> Self {
-        Stream { tcp, tls: None, handed: 0 }
+        let (tcp, write) = tcp.into_split();
+        Stream { tcp, second: Some(SecondHand(Some(write))), tls: None, handed: 0 }
     }
 }
 
 impl Stream {
     fn with(tcp: TcpStream, connection: Connection) -> Self {
         let tls = Tls { connection, taken: 0, plain: 0, ended: false };
-        Stream { tcp, tls: Some(Box::new(tls)), handed: 0 }
+        Stream { tls: Some(Box::new(tls)), ..Stream::from(tcp) }
     }
 
     /// The server's end of a TLS connection, whose handshake is still to come.
@@ -77,7 +100,12 @@ impl Stream {
 
     /// The socket, to look at.
     pub fn tcp(&self) -> &TcpStream {
-        &self.tcp
+        self.tcp.as_ref()
+    }
+
+    /// What somebody else can write by, once; none where TLS has a word in it.
+    pub fn second(&mut self) -> Option<SecondHand> {
+        self.second.take_if(|_| self.tls.is_none())
     }
 
     /// Bytes handed to the kernel so far, as TCP counts them.
@@ -130,7 +158,7 @@ impl Stream {
     pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &self.tls {
             Some(tls) if tls.plain > 0 => Poll::Ready(Ok(())),
-            _ => self.tcp.poll_read_ready(context),
+            _ => self.tcp().poll_read_ready(context),
         }
     }
 
@@ -143,7 +171,7 @@ impl Stream {
         if self.is_handshaking() && !self.has_to_write() {
             return std::future::pending().await;
         }
-        self.tcp.writable().await
+        self.tcp().writable().await
     }
 
     /// Reads what is there, up to about the buffer's room; 0 is the end.
@@ -153,7 +181,7 @@ impl Stream {
     pub fn try_read(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
         match &mut self.tls {
             None => read(&mut self.tcp, buffer),
-            Some(tls) => tls.read(&self.tcp, buffer, &mut self.handed),
+            Some(tls) => tls.read(self.tcp.as_ref(), buffer, &mut self.handed),
         }
     }
 
@@ -165,11 +193,11 @@ impl Stream {
     pub fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.tls {
             None => {
-                let written = self.tcp.try_write(bytes)?;
+                let written = self.tcp().try_write(bytes)?;
                 self.handed += written as u64;
                 Ok(written)
             }
-            Some(tls) => tls.write(&self.tcp, bytes, &mut self.handed),
+            Some(tls) => tls.write(self.tcp.as_ref(), bytes, &mut self.handed),
         }
     }
 
@@ -196,7 +224,7 @@ impl Stream {
     /// # Errors
     /// The connection failed.
     pub async fn agreeable(&self) -> io::Result<()> {
-        if self.has_to_write() { self.tcp.writable().await } else { self.tcp.readable().await }
+        if self.has_to_write() { self.tcp().writable().await } else { self.tcp().readable().await }
     }
 
     /// Takes one step of TLS's agreement, without waiting. It may cost a millisecond of a processor.
@@ -204,7 +232,8 @@ impl Stream {
     /// # Errors
     /// The connection failed, or the far end cannot be trusted or does not trust us.
     pub fn agree(&mut self) -> io::Result<()> {
-        let Stream { tcp, tls: Some(tls), handed } = self else { return Ok(()) };
+        let Stream { tcp, tls: Some(tls), handed, .. } = self else { return Ok(()) };
+        let tcp = (*tcp).as_ref();
         if tls.connection.wants_write() {
             unless_blocked(tls.flush(tcp, handed))?;
         } else if unless_blocked(tls.receive(tcp, handed))? == Some(()) && tls.ended {
@@ -238,11 +267,11 @@ impl Stream {
         if let Some(tls) = &mut self.tls {
             tls.connection.send_close_notify();
             while tls.connection.wants_write() {
-                self.tcp.writable().await?;
-                unless_blocked(tls.flush(&self.tcp, &mut self.handed))?;
+                self.tcp.as_ref().writable().await?;
+                unless_blocked(tls.flush(self.tcp.as_ref(), &mut self.handed))?;
             }
         }
-        socket2::SockRef::from(&self.tcp).shutdown(std::net::Shutdown::Write)
+        socket2::SockRef::from(self.tcp()).shutdown(std::net::Shutdown::Write)
     }
 }
 
@@ -357,7 +386,7 @@ fn invalid(error: rustls::Error) -> io::Error {
 
 /// Reads what is there. What does not fill the room was all there was: here tokio takes that from the count, so nobody
 /// has to read once more to hear it.
-fn read(tcp: &mut TcpStream, buffer: &mut BytesMut) -> io::Result<usize> {
+fn read(tcp: &mut OwnedReadHalf, buffer: &mut BytesMut) -> io::Result<usize> {
     // Not a step among others that the runtime counts: what is there must be found.
     let read = pin!(unconstrained(tcp.read_buf(buffer)));
     match read.poll(&mut Context::from_waker(Waker::noop())) {

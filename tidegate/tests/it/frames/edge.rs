@@ -41,17 +41,21 @@ impl World {
     }
 
     /// An edge server at these ports.
-    fn server(&self, name: &str, [link, frames, _]: [u16; 3]) -> Node {
-        let config = format!(
+    fn server(&self, name: &str, ports: [u16; 3]) -> Node {
+        let config = self.server_config(name, ports);
+        let mut node = Node::start(&format!("{}-{name}", self.name), &config);
+        node.wait_for("ready");
+        node
+    }
+
+    fn server_config(&self, name: &str, [link, frames, _]: [u16; 3]) -> String {
+        format!(
             "[node]\nname = {name:?}\n[http]\nlisten = []\n\
              [[input]]\nlink = {{ listen = \"127.0.0.1:{link}\", {} }}\n\
              [frames]\nlisten = \"127.0.0.1:{frames}\"\nnodes = [\"cam-node\"]\n{}\n",
             self.files(&self.server, ", "),
             self.files(&self.server, "\n"),
-        );
-        let mut node = Node::start(&format!("{}-{name}", self.name), &config);
-        node.wait_for("ready");
-        node
+        )
     }
 
     /// The camera node.
@@ -170,6 +174,53 @@ async fn frames_cross_a_link_at_a_rung_and_survive_the_end_of_either_node() {
 async fn a_camera_that_goes_leaves_its_frames_at_its_edge_server() {
     let world = World::new("frames-replica");
     let _edge = world.edge();
+    leaves_its_frames(&world, async |_| ()).await;
+}
+
+#[tokio::test]
+async fn a_camera_that_is_gone_has_its_frames_after_a_restart_of_its_edge_server() {
+    let world = World::new("frames-replica-disk");
+    let directory =
+        std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("frames-replica-disk");
+    let _ = std::fs::remove_dir_all(&directory);
+    let config = world.server_config("edge", world.ports);
+    let kept = format!("[frames]\ndirectory = {directory:?}\n");
+    let config = config.replace("[frames]\n", &kept);
+    let start = || {
+        let mut node = Node::start("frames-replica-disk-edge", &config);
+        node.wait_for("ready");
+        node
+    };
+    let edge = std::cell::RefCell::new(start());
+    leaves_its_frames(&world, async |last| {
+        while !is_in(&directory, &last.jpeg) {
+            tokio::task::yield_now().await;
+        }
+        edge.borrow_mut().process.kill().unwrap();
+        edge.borrow_mut().end();
+        *edge.borrow_mut() = start();
+    })
+    .await;
+    drop(edge);
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+/// Whether a file of a folder has these bytes.
+fn is_in(folder: &std::path::Path, bytes: &[u8]) -> bool {
+    std::fs::read_dir(folder).unwrap().any(|entry| {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => is_in(&path, bytes),
+            // One that is written now, and has another name in a moment.
+            false => std::fs::read(&path)
+                .is_ok_and(|content| content.windows(bytes.len()).any(|part| part == bytes)),
+        }
+    })
+}
+
+/// A camera sends some frames and is killed; then `meanwhile`, with the last frame that came; then they are replayed from the
+/// edge server.
+async fn leaves_its_frames(world: &World, meanwhile: impl AsyncFn(&FrameMessage)) {
     let mut cameras = world.cameras();
     let film = world.film();
     let request =
@@ -182,6 +233,7 @@ async fn a_camera_that_goes_leaves_its_frames_at_its_edge_server() {
     cameras.process.kill().unwrap();
     cameras.end();
     drop(film);
+    meanwhile(&seen[4]).await;
     let mut client = world.client("app").await;
     let known = loop {
         let known = client.cameras().await.remove(0);

@@ -7,7 +7,7 @@ use tidegate::input::mqtt::client::{self, MqttClientOptions};
 use tidegate::input::mqtt::{self, MqttControl, MqttOptions};
 use tidegate::node::broker::{Hub, HubOptions};
 use tidegate::node::contract::counts::InputCounts;
-use tidegate::node::contract::{Arrival, Clock, Intake, Notice};
+use tidegate::node::contract::{Arrival, Clock, Intake, Notice, NoticeSender};
 use tidegate_node::io::{Control, Input};
 use tidegate_types::record::{Offered, RefuseReason, SourceId, Token};
 use tokio::sync::{mpsc, watch};
@@ -161,7 +161,7 @@ async fn stand_in(
     mut orders: mpsc::UnboundedReceiver<Command>,
     report: mpsc::UnboundedSender<Seen>,
 ) {
-    let mut sources: Vec<mpsc::UnboundedSender<Notice>> = Vec::new();
+    let mut sources: Vec<NoticeSender> = Vec::new();
     let mut policy = Policy::Accept;
     loop {
         tokio::select! {
@@ -170,7 +170,7 @@ async fn stand_in(
                 Some(Command::Policy(new)) => policy = new,
                 Some(Command::Notify(source, notice)) => {
                     // The connection may be gone, as for the real loop.
-                    let _ = sources[source.0 as usize].send(notice);
+                    sources[source.0 as usize].send(notice);
                 }
                 None => return,
             },
@@ -190,10 +190,10 @@ async fn stand_in(
                 }
                 Some(Arrival::Input(Input::Control(control))) => match control {
                     Control::Session { source, .. } => {
-                        let _ = sources[source.0 as usize].send(Notice::Ready);
+                        sources[source.0 as usize].send(Notice::Ready);
                     }
                     Control::Release { source, packets } => {
-                        let _ = sources[source.0 as usize].send(Notice::Released(packets));
+                        sources[source.0 as usize].send(Notice::Released(packets));
                     }
                     Control::SessionOver(_) | Control::Charge { .. } => {}
                     other => panic!("no input orders this: {other:?}"),
@@ -205,18 +205,13 @@ async fn stand_in(
     }
 }
 
-fn answer(
-    sources: &[mpsc::UnboundedSender<Notice>],
-    policy: Policy,
-    source: SourceId,
-    token: Option<Token>,
-) {
+fn answer(sources: &[NoticeSender], policy: Policy, source: SourceId, token: Option<Token>) {
     let result = match policy {
         Policy::Accept => Ok(()),
         Policy::Refuse(reason) => Err(reason),
         Policy::Hold => return,
     };
     if let Some(token) = token {
-        let _ = sources[source.0 as usize].send(Notice::Accept(token, result));
+        sources[source.0 as usize].send(Notice::Accept(token, result));
     }
 }

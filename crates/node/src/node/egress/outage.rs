@@ -87,7 +87,9 @@ impl Egress {
             let is_silent = |silence: &Silence| silence.lasts(base.now, patience);
             let handed = self.silent_delivery(base, (class, seat.output), is_silent);
             let timing = if handed.or(live).is_some() { Timing::Live } else { Timing::Late };
-            let Some(key) = handed.or(live).or(late) else { continue };
+            let key = handed.or(live).or(late);
+            let key = key.filter(|key| base.holdings.may_go_by(*key, permit.1));
+            let Some(key) = key else { continue };
             if at > base.now {
                 // What is less urgent has no permit that this one could not use: it waits too.
                 self.grants.wake_at(at);

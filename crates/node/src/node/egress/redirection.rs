@@ -88,6 +88,7 @@ impl Egress {
                 let timing = if live.is_some() { Timing::Live } else { Timing::Late };
                 // A neighbour's stays here: it makes one hop.
                 let key = live.or(late).filter(|key| !base.holdings.is_lent(*key))?;
+                let key = Some(key).filter(|key| base.holdings.may_go_by(*key, peer))?;
                 Some((key, Choice { class, timing }))
             });
             let Some(what) = found else { continue };
@@ -128,7 +129,7 @@ impl Egress {
             at.filter(|at| *at < dead).into_iter().for_each(|at| self.grants.wake_at(at));
             return None;
         };
-        if base.holdings.is_lent(key) {
+        if base.holdings.is_lent(key) || !base.holdings.may_go_by(key, permit.1) {
             return None;
         }
         if live.is_none() && stuck == due {

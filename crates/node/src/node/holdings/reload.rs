@@ -89,6 +89,7 @@ impl Holdings {
         let old = rules.get(self.streams.get(from).rule);
         let rule = match old.relays {
             Some(class) => rules.relaying(class, old.is_reserved()),
+            None if old.is_bound => Some(self.streams.get(from).rule),
             None => rules.covering(&key),
         };
         let rule = rule.filter(|_| is_free);

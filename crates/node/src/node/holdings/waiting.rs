@@ -44,6 +44,12 @@ impl Holdings {
         delivery.is_some_and(|one| self.options.rules.get(one.spec.rule).relays.is_some())
     }
 
+    /// Whether a delivery may go by a neighbour.
+    pub(crate) fn may_go_by(&self, key: DeliveryKey, peer: OutputId) -> bool {
+        let rule = self.queues.get(key).map(|one| self.options.rules.get(one.spec.rule));
+        rule.and_then(|rule| rule.lent_to.as_ref()).is_none_or(|only| only.contains(&peer))
+    }
+
     /// Every delivery of a neighbour's record: each is to be given back at some time.
     pub(crate) fn lent(&self) -> Vec<DeliveryKey> {
         self.expiry.iter().map(|(_, key)| *key).filter(|key| self.is_lent(*key)).collect()

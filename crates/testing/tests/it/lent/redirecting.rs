@@ -112,6 +112,38 @@ fn what_is_granted_goes_by_the_neighbour_at_its_pace() {
     assert_eq!(status.outputs[1].redirected, Size(by_peer));
 }
 
+/// The same where records of the most urgent class and the least urgent one are lent to these neighbours alone.
+fn lent_to(peers: &[OutputId]) -> NodeOptions {
+    let only = |mut rule: Rule| {
+        rule.lent_to = Some(peers.into()).filter(|_| rule.class != NM);
+        rule
+    };
+    let options = fleet_options();
+    let own = rules().into_iter().map(only);
+    let others = options.rules.iter().map(|(_, rule)| rule.clone());
+    let others = others.filter(|rule| rule.relays.is_some());
+    NodeOptions { rules: Rules::new(own.chain(others).collect()).unwrap(), ..options }
+}
+
+#[test]
+fn records_whose_far_end_is_not_the_neighbours_are_not_lent() {
+    for (peers, is_lent) in [(&[PEER][..], true), (&[OutputId(7)], false), (&[], false)] {
+        let mut wire = up(lent_to(peers));
+        [LS, NM, LT].into_iter().for_each(|class| grant(&mut wire, class, 50_000));
+        load(&mut wire, "lt/a", 200, 2000);
+        assert_eq!(bytes(&wire, PEER, LT) > 0, is_lent, "{peers:?}");
+        load(&mut wire, "nm/a", 200, 2000);
+        assert!(bytes(&wire, PEER, NM) > 0, "others are");
+        // Our own uplink is silent from now on: all that may leaves.
+        for _ in 0..400 {
+            wire.offer("ls/a", 100);
+            carry_by_peer(&mut wire);
+            wire.advance(ms(10));
+        }
+        assert_eq!(bytes(&wire, PEER, LS) > 0, is_lent, "{peers:?}");
+    }
+}
+
 #[test]
 fn what_the_uplink_carries_soon_stays_here() {
     let mut wire = up(fleet_options());

@@ -43,6 +43,8 @@ pub struct Neighbour {
     back: Duration,
     from: Time,
     control: Control,
+    /// What its application sends at most; zero: as much as its window lets.
+    most: Rate,
     pacer: Pacer,
     next: u64,
     flight: BTreeMap<u64, Sent>,
@@ -80,6 +82,7 @@ impl Neighbour {
             back,
             from,
             control,
+            most: Rate::ZERO,
             pacer: Pacer::default(),
             next: 0,
             flight: BTreeMap::new(),
@@ -90,6 +93,11 @@ impl Neighbour {
             recover: 0,
             heard_at: from,
         }
+    }
+
+    /// The same with no more to send than so much.
+    pub fn at_most(self, most: Rate) -> Self {
+        Neighbour { most, ..self }
     }
 
     /// Where its packets go.
@@ -164,7 +172,7 @@ impl Neighbour {
 
     fn pace(&self) -> Rate {
         match &self.control {
-            Control::Cubic(_) => Rate::ZERO,
+            Control::Cubic(_) => self.most,
             Control::Law(law) => law.pace(),
         }
     }

@@ -169,6 +169,8 @@ pub(super) fn returned(
 
 #[cfg(test)]
 mod tests {
+    use tidegate_frames::knobs::Knobs;
+
     use super::*;
 
     const BOUND: Duration = Duration::from_millis(100);
@@ -190,7 +192,16 @@ mod tests {
     fn rung(quality: u8) -> Rung {
         let (accuracy, cost) = (0.9, Duration::ZERO);
         let eighths = 8;
-        Rung { eighths, quality, is_gray: false, bytes: 1.0, accuracy, accuracy_low: 0.9, cost }
+        Rung {
+            eighths,
+            quality,
+            is_gray: false,
+            knobs: Knobs::default(),
+            bytes: 1.0,
+            accuracy,
+            accuracy_low: 0.9,
+            cost,
+        }
     }
 
     #[test]

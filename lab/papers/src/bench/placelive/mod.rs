@@ -1,13 +1,15 @@
 //! Plans that are run: topics are placed by each method, then every planned node has its turn on a processor of its
 //! own with its publishers and subscribers on the other, and topics over their bounds are counted.
 //!
-//! The topics are the paper's at a tenth of its time: 1.25 to 5 ms of work where it has 12.5 to 50 ms.
+//! The topics are the paper's at a tenth of its time, 1.25 to 5 ms of work where it has 12.5 to 50 ms; or, with `--rides`, those of
+//! its city of taxis at its own time.
 
+mod city;
 mod plans;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -15,7 +17,7 @@ use tidegate_cluster::place::{LatencyModel, Machine, Physics, Plan, Topic};
 
 use self::plans::Planned;
 use super::adapt::Verdict;
-use super::topics::{self, Answer, Load, Mode, Setup};
+use super::topics::{self, Answer, Heard, Load, Mode, Setup};
 use crate::load::Arrivals;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
@@ -58,6 +60,12 @@ pub struct Options {
     /// Of topics and arrivals
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+    /// The topics of a city's taxis in place of drawn ones: the folder of data that has iot/riotbench
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["topics", "bounds"])]
+    pub(crate) rides: Option<PathBuf>,
+    /// Only this method, by its name in the table (may be given again)
+    #[arg(long)]
+    pub(crate) method: Vec<String>,
     /// Bounds of the topics
     #[arg(long, value_enum, default_value_t = Bounds::Mixed)]
     pub(crate) bounds: Bounds,
@@ -88,22 +96,26 @@ impl Options {
 /// A node that was run.
 #[derive(Clone, Debug)]
 struct Ran {
-    /// Milliseconds, by topic of the node.
+    /// Milliseconds, by topic of the node; 0 where nothing came.
     p90: Vec<f64>,
+    /// Deliveries, and those after their topics' bounds.
+    deliveries: [usize; 2],
     arrived: f64,
     busy: f64,
     /// Part of the deliveries that lived while a processor stood still.
     left_out: f64,
 }
 
-impl From<&Answer> for Ran {
-    fn from(answer: &Answer) -> Ran {
+impl Ran {
+    fn of(answer: &Answer, loads: &[Load]) -> Ran {
         let Answer { topics, busy } = answer;
+        let late = |(heard, load): (&Heard, &Load)| heard.after(load.bound);
         let (out, kept) = topics
             .iter()
             .fold((0, 0), |(out, kept), heard| (out + heard.left_out, kept + heard.delays.len()));
         Ran {
             p90: topics.iter().map(|heard| heard.quantile_ms(0.9)).collect(),
+            deliveries: [kept, topics.iter().zip(loads).map(late).sum()],
             arrived: topics.iter().map(|heard| heard.arrived).fold(1.0, f64::min),
             busy: *busy,
             left_out: out as f64 / (out + kept).max(1) as f64,
@@ -116,6 +128,7 @@ impl From<&Answer> for Ran {
 struct Score {
     topics: usize,
     missed: usize,
+    deliveries: [usize; 2],
     p90_sum: f64,
     busy: Vec<f64>,
     arrived: f64,
@@ -125,6 +138,10 @@ struct Score {
 impl Score {
     fn missed_share(&self) -> f64 {
         self.missed as f64 / self.topics.max(1) as f64
+    }
+
+    fn late_share(&self) -> f64 {
+        self.deliveries[1] as f64 / self.deliveries[0].max(1) as f64
     }
 }
 
@@ -144,48 +161,24 @@ struct Bench<'a> {
 /// A process that does not start, a connection that breaks, or a machine with one processor.
 pub fn run(options: &Options, tidegate: &Path) -> io::Result<Findings> {
     let _awake = Spinners::start().map_err(io::Error::other)?;
-    let topics = plans::draw(options);
+    let topics = plans::draw(options).map_err(io::Error::other)?;
     let planned = plans::all(&topics, options);
-    let mut verdict = Verdict::new("place_live");
+    let mut verdict =
+        Verdict::new(if options.rides.is_some() { "place_city" } else { "place_live" });
+    verdict.say(told(&topics, options));
     verdict.say(format!(
-        "{} topics of 1.25 to 5 ms, bounds {:?} ms, each node {} s on one processor",
-        topics.len(),
-        options.bounds.millis(),
-        options.seconds
+        "{:<34}{:>6}{:>10}{:>8}{:>8}{:>8}{:>10}{:>10}{:>10}",
+        "", "nodes", "plan ms", "missed", "late", "CPU", "mean p90", "arrived", "left out"
     ));
-    verdict.say(format!(
-        "{:<34}{:>6}{:>10}{:>8}{:>8}{:>10}{:>10}{:>10}",
-        "", "nodes", "plan ms", "missed", "CPU", "mean p90", "arrived", "left out"
-    ));
-    let steps = planned.iter().map(|one| one.plan.used()).sum();
+    let steps = planned.iter().filter_map(|one| one.plan.as_ref()).map(Plan::used).sum();
     let progress = Progress::new("place-live", steps);
     let (topics, ran) = (&topics[..], BTreeMap::new());
     let mut bench = Bench { options, tidegate, topics, ran, repeated: 0, progress };
     let mut nodes = BTreeMap::new();
-    for Planned { name, plan, took_ms, mode } in &planned {
-        let Some(score) = bench.run(plan, *mode)? else {
-            verdict.say(format!("{name:<34} leaves topics without a node"));
-            continue;
-        };
-        let busy = score.busy.iter().sum::<f64>() / score.busy.len() as f64;
-        let p90 = score.p90_sum / score.topics as f64;
-        verdict.say(format!(
-            "{name:<34}{:>6}{took_ms:>10.1}{:>8.3}{busy:>8.2}{p90:>10.1}{:>10.3}{:>10.3}",
-            plan.used(),
-            score.missed_share(),
-            score.arrived,
-            score.left_out
-        ));
-        let key = key_of(name);
-        verdict.figure(&format!("{key}_nodes"), plan.used() as f64, "nodes");
-        verdict.figure(&format!("{key}_cpu"), busy, "1");
-        verdict.figure(&format!("{key}_p90_mean"), p90, "ms");
-        if name == plans::OURS {
-            verdict.at_most(&format!("{key}_missed"), score.missed_share(), MISSED_MAX, "1");
-        } else {
-            verdict.figure(&format!("{key}_missed"), score.missed_share(), "1");
+    for one in &planned {
+        if bench.row(one, &mut verdict)? {
+            nodes.insert(one.name.clone(), one.plan.as_ref().map_or(0, Plan::used));
         }
-        nodes.insert(name.clone(), plan.used());
     }
     if let (Some(&ours), Some(&lfs)) = (nodes.get(plans::OURS), nodes.get(plans::LFS)) {
         verdict.at_most("nodes_beyond_lfs", ours as f64 - lfs as f64, 0.0, "nodes");
@@ -199,6 +192,21 @@ pub fn run(options: &Options, tidegate: &Path) -> io::Result<Findings> {
     Ok(verdict.findings(&[Program::Tidegate]))
 }
 
+/// What is placed, in a line.
+fn told(topics: &[Topic], options: &Options) -> String {
+    let (count, seconds) = (topics.len(), options.seconds);
+    let load: f64 = topics.iter().map(|topic| topic.rate * topic.work.as_secs_f64()).sum();
+    let what = match options.rides {
+        Some(_) => {
+            let taxis: u32 = topics.iter().skip(1).step_by(2).map(|topic| topic.subscribers).sum();
+            let regions = count / 2;
+            format!("{count} topics of {regions} regions with {taxis} taxis, 10 to 40 ms, 1 s")
+        }
+        None => format!("{count} topics of 1.25 to 5 ms, bounds {:?} ms", options.bounds.millis()),
+    };
+    format!("{what}, {load:.1} processors of work; each node {seconds} s on one processor")
+}
+
 /// A method's name in figures.
 fn key_of(name: &str) -> String {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
@@ -206,11 +214,46 @@ fn key_of(name: &str) -> String {
 }
 
 impl Bench<'_> {
-    /// Runs the nodes of a plan, those that have not run yet; `None` where it leaves topics out.
-    fn run(&mut self, plan: &Plan, mode: Mode) -> io::Result<Option<Score>> {
+    /// Runs a plan and writes its row; whether there was one.
+    fn row(&mut self, planned: &Planned, verdict: &mut Verdict) -> io::Result<bool> {
+        let Planned { name, plan, took_ms, mode } = planned;
+        let Some(plan) = plan else {
+            verdict.say(format!("{name:<34} gave up after {took_ms:.0} ms"));
+            return Ok(false);
+        };
         if !plan.unplaced.is_empty() {
-            return Ok(None);
+            let left = plan.unplaced.len();
+            verdict.breaks(format!("{name} leaves {left} topics without a node, and was not run"));
+            return Ok(false);
         }
+        let score = self.run(plan, *mode)?;
+        let busy = score.busy.iter().sum::<f64>() / score.busy.len() as f64;
+        let p90 = score.p90_sum / score.topics as f64;
+        verdict.say(format!(
+            "{name:<34}{:>6}{took_ms:>10.1}{:>8.3}{:>8.3}{busy:>8.2}{p90:>10.1}{:>10.3}{:>10.3}",
+            plan.used(),
+            score.missed_share(),
+            score.late_share(),
+            score.arrived,
+            score.left_out
+        ));
+        let key = key_of(name);
+        verdict.figure(&format!("{key}_nodes"), plan.used() as f64, "nodes");
+        verdict.figure(&format!("{key}_cpu"), busy, "1");
+        verdict.figure(&format!("{key}_p90_mean"), p90, "ms");
+        verdict.figure(&format!("{key}_late"), score.late_share(), "1");
+        let unmeasured = self.topics.len() - score.topics;
+        verdict.at_most(&format!("{key}_unmeasured"), unmeasured as f64, 0.0, "topics");
+        if name == plans::OURS {
+            verdict.at_most(&format!("{key}_missed"), score.missed_share(), MISSED_MAX, "1");
+        } else {
+            verdict.figure(&format!("{key}_missed"), score.missed_share(), "1");
+        }
+        Ok(true)
+    }
+
+    /// Runs the nodes of a plan, those that have not run yet.
+    fn run(&mut self, plan: &Plan, mode: Mode) -> io::Result<Score> {
         let mut score = Score { arrived: 1.0, ..Score::default() };
         for node in plan.nodes.iter().filter(|node| !node.is_empty()) {
             let mut hosted: Vec<u32> = node.iter().map(|topic| topic.0).collect();
@@ -222,12 +265,13 @@ impl Bench<'_> {
                 score.missed += usize::from(p90 > bound || ran.arrived < 0.99);
                 score.p90_sum += p90;
             }
-            score.topics += hosted.len();
+            score.topics += ran.p90.iter().filter(|&&p90| p90 > 0.0).count();
+            (0..2).for_each(|part| score.deliveries[part] += ran.deliveries[part]);
             score.busy.push(ran.busy);
             score.arrived = score.arrived.min(ran.arrived);
             score.left_out = score.left_out.max(ran.left_out);
         }
-        Ok(Some(score))
+        Ok(score)
     }
 
     fn node(&mut self, hosted: &[u32], mode: Mode) -> io::Result<Ran> {
@@ -254,13 +298,13 @@ impl Bench<'_> {
             is_alone: true,
         };
         let loads: Vec<Load> = hosted.iter().map(load).collect();
-        let mut best = Ran::from(&topics::measure(&loads, &setup)?);
+        let mut best = Ran::of(&topics::measure(&loads, &setup)?, &loads);
         for _ in 1..TRIES {
             if best.left_out <= DISTURBED {
                 break;
             }
             self.repeated += 1;
-            let again = Ran::from(&topics::measure(&loads, &setup)?);
+            let again = Ran::of(&topics::measure(&loads, &setup)?, &loads);
             if again.left_out < best.left_out {
                 best = again;
             }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use tidegate_frames::knobs::Knobs;
 use tidegate_frames::{Ladder, Rung};
 
 use super::channel::Channel;
@@ -63,6 +64,7 @@ fn parse(text: &str) -> anyhow::Result<Ladder> {
         eighths: (scale * 8.0).round() as u8,
         quality,
         is_gray: false,
+        knobs: Knobs::default(),
         bytes,
         accuracy,
         accuracy_low: accuracy,

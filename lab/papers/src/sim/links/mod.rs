@@ -3,6 +3,7 @@
 
 mod ablation;
 mod carriers;
+mod claims;
 mod paper;
 mod recorded;
 

@@ -1,7 +1,8 @@
 //! `lab sim link-paper`: the scenarios of FD-MVQS (Table 1) and its figures 6 to 11 as tables.
 //!
+//! First its schedulers over our own rate control (tables), then its own world and what it claims of it (`claims.rs`).
 //! The paper's absolute numbers cannot be had: 128 kB a round trip of 140 ms are 7.5 Mbit/s, not 80. Queues are ours,
-//! for it prints none; of its cross traffic only what does not answer to loss is there.
+//! for it prints none.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -10,9 +11,11 @@ use tidegate_link::path_scheduler::PathSchedulerName;
 use tidegate_link::{LinkOptions, RedundancyName};
 use tidegate_types::units::Size;
 
+use super::claims::claims;
 use super::load::Load;
 use super::scene::{HEAVY, PATIENT, crossed};
 use super::statistics::{Estimate, mean, percentile};
+use super::world::World;
 use crate::report::{Figure, Findings, figure};
 use crate::sim::parallel;
 
@@ -28,11 +31,11 @@ const SPAN: (u32, u32) = (5, 10);
 /// Looks at round trips in a second.
 const LOOKS: u32 = 10;
 /// Receive buffers of Fig. 9 and 10, KiB.
-const BUFFERS: [u64; 4] = [128, 256, 512, 1024];
+pub(super) const BUFFERS: [u64; 4] = [128, 256, 512, 1024];
 /// Loss of path A in Fig. 11.
-const LOSSES: [f64; 6] = [0.10, 0.12, 0.14, 0.16, 0.18, 0.20];
+pub(super) const LOSSES: [f64; 6] = [0.10, 0.12, 0.14, 0.16, 0.18, 0.20];
 /// Part of each path that others take.
-const CROSS: [f64; 3] = [0.0, 0.25, 0.5];
+pub(super) const CROSS: [f64; 3] = [0.0, 0.25, 0.5];
 
 /// One row: what is the same for all schedulers.
 #[derive(Clone, Debug)]
@@ -53,21 +56,25 @@ impl Case {
 
 /// What came of one run.
 #[derive(Clone, Debug, Default)]
-struct Played {
+pub(super) struct Played {
     /// Mbit/s of each second.
-    rates: Vec<f64>,
+    pub(super) rates: Vec<f64>,
     /// Smoothed round trips in ms, each as often as packets went by its path since the look before.
-    trips: Vec<f64>,
+    pub(super) trips: Vec<f64>,
     /// Disordered packets of each second.
-    disordered: Vec<f64>,
+    pub(super) disordered: Vec<f64>,
     /// Part of the parts that were sent again.
-    repeated: f64,
+    pub(super) repeated: f64,
 }
 
 fn play(case: &Case, schedule: PathSchedulerName, seed: u64) -> Played {
     let (receive_window, guard) = (case.window, case.guard);
     let options = LinkOptions { schedule, receive_window, guard, ..LinkOptions::new(1, 1) };
-    let mut world = crossed(&options, case.loss, case.cross, seed);
+    watch(crossed(&options, case.loss, case.cross, seed), seed)
+}
+
+/// Bulk over a world, from nothing.
+pub(super) fn watch(mut world: World, seed: u64) -> Played {
     let mut load = Load::new(seed, PATIENT);
     let look = Duration::from_secs(1) / LOOKS;
     load.bulk(&mut world, Duration::from_secs(SPAN.0.into()), look);
@@ -194,6 +201,9 @@ pub fn run(seeds: &Range<u64>) -> Findings {
     });
     let rates = rows(&cells(crossed.into(), seeds), |played| mean(&played.rates));
     tables.add("Cross traffic: throughput", "cross", "Mbit/s", rates);
+    let (lines, figures) = claims(seeds);
+    tables.lines.extend(lines);
+    tables.figures.extend(figures);
     (tables.lines, tables.figures).into()
 }
 

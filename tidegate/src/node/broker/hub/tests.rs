@@ -15,7 +15,7 @@ impl Hub {
     }
 }
 
-fn record(topic: &str, payload: &str, retain: bool) -> Offered {
+pub(super) fn record(topic: &str, payload: &str, retain: bool) -> Offered {
     let pairs = if retain { vec![("retain".into(), "1".into())] } else { Vec::new() };
     Offered {
         source: SourceId(0),
@@ -38,7 +38,7 @@ fn subscribe(hub: &Hub, subscriber: &Subscriber, filter: &str, options: Subscrib
     while subscriber.refill(Time::ZERO, &mut subscriber.seat().outbox()) {}
 }
 
-fn subscribed(hub: &Hub, filter: &str) -> Subscriber {
+pub(super) fn subscribed(hub: &Hub, filter: &str) -> Subscriber {
     let subscriber = hub.subscriber(&hub.anybody());
     subscriber.seat().outbox().connect(10);
     subscribe(hub, &subscriber, filter, SubscribeOptions { qos: 1, ..SubscribeOptions::default() });

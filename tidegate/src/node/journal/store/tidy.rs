@@ -132,10 +132,17 @@ impl Store {
     /// Makes safe what was written again; true where that failed.
     fn settle_copies(&mut self) -> bool {
         let journal = self.journal.clone();
-        let mut inner = journal.lock();
-        inner.is_urgent = true;
-        let batch = self.take(&mut inner);
-        drop(inner);
-        self.try_commit_or_keep(batch)
+        let mark = journal.lock().last;
+        loop {
+            let mut inner = journal.lock();
+            inner.is_urgent = true;
+            let batch = self.take(&mut inner);
+            drop(inner);
+            // It may be in parts.
+            match self.try_commit_or_keep(batch) {
+                false if !journal.is_safe(mark) => {}
+                has_failed => return has_failed,
+            }
+        }
     }
 }

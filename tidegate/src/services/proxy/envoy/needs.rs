@@ -7,7 +7,7 @@ use tidegate_types::units::Size;
 
 use crate::config::{BodyMode, Config, UpstreamConfig};
 use crate::script::Scripts;
-use crate::services::proxy::plan::{plan, specs};
+use crate::services::proxy::plan::{routes_of, sides, sides_of, specs};
 
 /// Beside the longest wait: for the way there and back, and a busy processor.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -43,30 +43,29 @@ impl Needs {
     /// Scripts cannot be loaded, or a wait is longer than Envoy can be told.
     pub fn of(config: &Config) -> anyhow::Result<Needs> {
         let scripts = Scripts::load(&specs(config)?)?;
-        let routes = plan(config, &scripts)?.routes;
-        let waits = match config.proxy.route.is_empty() {
-            true => vec![crate::config::RouteConfig::default().wait.0],
-            false => config.proxy.route.iter().map(|route| route.wait.0).collect(),
-        };
-        let wait = waits.into_iter().max().unwrap_or_default();
+        let sides = sides(scripts.all());
+        let routes = routes_of(&config.proxy);
+        let wait = routes.iter().map(|route| route.wait.0).max().unwrap_or_default();
         let message_timeout = Duration::from_secs((wait + MARGIN).as_secs());
         anyhow::ensure!(
             message_timeout <= TIMEOUT_MAX,
             "a route's wait is {wait:?}: Envoy takes at most {:?}",
             TIMEOUT_MAX - MARGIN
         );
-        let sees = |side: usize| {
-            routes.iter().any(|route| route.scripts[side] && route.body != BodyMode::Head)
-        };
+        let mut bodies = [false; 2];
+        for route in routes.iter().filter(|route| route.body != BodyMode::Head) {
+            let scripts = sides_of(route, &sides)?;
+            bodies.iter_mut().zip(scripts).for_each(|(sees, script)| *sees |= script.is_some());
+        }
         let listen = config.proxy.listener.iter().flat_map(|listener| &listener.listen);
         let processor = listen.flat_map(|listen| &listen.0).next();
         Ok(Needs {
             wait,
             waiting: routes.iter().map(|route| u64::from(route.waiting)).sum(),
             message_timeout,
-            timeout: routes.iter().map(|route| route.timeout).max().unwrap_or_default(),
-            buffer: routes.iter().map(|route| route.message_max).fold(BUFFER.0, u64::max),
-            bodies: [sees(0), sees(1)],
+            timeout: routes.iter().map(|route| route.timeout.0).max().unwrap_or_default(),
+            buffer: routes.iter().map(|route| route.message_max.0.0).fold(BUFFER.0, u64::max),
+            bodies,
             upstreams: config.proxy.upstream.clone(),
             processor: *processor.ok_or_else(|| anyhow::anyhow!("no listener has an address"))?,
         })

@@ -1,11 +1,13 @@
 //! The life of one exchange that Envoy carries: read [`process`] and [`Talk::run`].
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::StatusCode;
-use tidegate_types::record::{DropReason, Properties, SourceId};
+use tidegate_node::rules::RuleId;
+use tidegate_types::record::{DropReason, Properties};
 
 use super::dialog::{Dialog, Gone};
 use super::head::{self, UPSTREAM};
@@ -17,12 +19,13 @@ use super::wire::{
 use crate::config::WhenDown;
 use crate::script::Side;
 use crate::services::proxy::answer::{Failure, is_grpc};
-use crate::services::proxy::exchange::{Gate, Waiting};
+use crate::services::proxy::exchange::Waiting;
 use crate::services::proxy::exit::{Exit, Story};
 use crate::services::proxy::hall::{Ending, Entry, Passed, Ticket};
 use crate::services::proxy::listener::Peer;
 use crate::services::proxy::routes::{self, Route};
 use crate::services::proxy::sources::Name;
+use crate::services::proxy::way::{Gate, Way};
 use crate::services::proxy::{message, upgrade};
 
 /// Of a request whose client went away before there was a response.
@@ -49,7 +52,8 @@ impl From<Failure> for Stop {
 
 /// Speaks with Envoy until the exchange is over.
 pub(super) async fn process(gate: Rc<Gate>, peer: Rc<Peer>, dialog: Dialog) {
-    let mut talk = Talk { gate: &gate, peer: &peer, dialog, is_grpc: false, exit: None };
+    let way = gate.way();
+    let mut talk = Talk { gate: &gate, way: &way, peer: &peer, dialog, is_grpc: false, exit: None };
     let end = match talk.run().await {
         Ok(never) => match never {},
         Err(Stop::Gone(gone)) => gone,
@@ -67,6 +71,8 @@ enum Never {}
 
 pub(super) struct Talk<'a> {
     pub(super) gate: &'a Rc<Gate>,
+    /// What was in force when it began.
+    way: &'a Way,
     pub(super) peer: &'a Rc<Peer>,
     pub(super) dialog: Dialog,
     is_grpc: bool,
@@ -151,9 +157,10 @@ impl<'a> Talk<'a> {
     /// The request waits and its script sees it; none where no route takes it.
     async fn request(&mut self, head: HttpHeaders) -> Result<Option<Sent<'a>>, Stop> {
         let mut parts = head::of_request(&head.headers.unwrap_or_default());
-        let place = routes::find(&self.gate.routes, self.peer.listener, &parts);
-        self.begin(&parts, place);
-        let Some(place) = place else {
+        let way = self.way;
+        let route = routes::find(&way.table.routes, self.peer.listener, &parts);
+        self.begin(&parts, route.cloned());
+        let Some(route) = route else {
             // What a client says of upstreams counts for nothing here either.
             let remove_headers = vec![UPSTREAM.to_owned()];
             let mutation = HeaderMutation { remove_headers, ..HeaderMutation::default() };
@@ -165,8 +172,6 @@ impl<'a> Talk<'a> {
             self.dialog.head(Side::Request, common).await?;
             return Ok(None);
         };
-        let gate: &'a Rc<Gate> = self.gate;
-        let route = &gate.routes[place];
         let client = head::client(&parts).unwrap_or(self.peer.address.ip());
         let source = Name { client, original: None };
         let key = message::key_of(&parts.uri);
@@ -179,13 +184,12 @@ impl<'a> Talk<'a> {
         }
         let length = length_of(&parts.headers);
         let held = self.gather(Side::Request, route, head.end_of_stream, length).await?;
-        let _place = Waiting::enter(&gate.waiting[place], route.waiting)?;
+        let _place = Waiting::enter(route)?;
         let properties = match route.scripts[0] {
             true => message::of_request(&parts),
             false => Properties::default(),
         };
-        let of = self.gate.hall.source(source, route.requests);
-        let ticket = self.enter(of, key.clone(), &properties, &held);
+        let ticket = self.enter((source, route.requests), key.clone(), &properties, &held);
         if route.down == WhenDown::Refuse && ticket.waits_in_vain() {
             return Err(Failure::Down.into());
         }
@@ -195,8 +199,8 @@ impl<'a> Talk<'a> {
         self.exit.iter_mut().for_each(|exit| exit.story.waited = waited);
         let Passed { output, record } =
             passed.map_err(|reason| Failure::refused(reason, route.dropped))?;
-        let upstream = self.gate.upstreams.get(usize::from(output.0));
-        let name = upstream.ok_or(Failure::Misdirected)?.name.clone();
+        let upstream = self.gate.upstream(self.way, output).ok_or(Failure::Misdirected)?;
+        let name = upstream.name().clone();
         self.exit.iter_mut().for_each(|exit| exit.story.upstream = Some(name.clone()));
         let mut mutation = match route.scripts[0] {
             true => head::mutation(&properties, &record.properties),
@@ -234,12 +238,12 @@ impl<'a> Talk<'a> {
             true => message::of_response(&parts),
             false => Properties::default(),
         };
-        let of = self.gate.hall.source(source, route.responses_to(self.peer.listener));
-        let ticket = self.enter(of, key, &properties, &held);
+        let rule = route.responses_to(self.peer.listener).ok_or(Failure::Misdirected)?;
+        let ticket = self.enter((source, rule), key, &properties, &held);
         let passed = self.dialog.while_there(ticket.pass()).await?;
         let Passed { output, record } =
             passed.map_err(|reason| Failure::refused(reason, route.dropped))?;
-        if usize::from(output.0) != self.gate.upstreams.len() + self.peer.listener {
+        if output != self.peer.listener {
             return Err(Failure::Misdirected.into());
         }
         let mutation = match route.scripts[1] {
@@ -252,9 +256,15 @@ impl<'a> Talk<'a> {
         Ok(())
     }
 
-    fn enter(&self, source: SourceId, key: Bytes, properties: &Properties, held: &Held) -> Ticket {
+    fn enter(
+        &self,
+        from: (Name, RuleId),
+        key: Bytes,
+        properties: &Properties,
+        held: &Held,
+    ) -> Ticket {
         let payload = if held.is_whole { held.data.clone() } else { Bytes::new() };
-        self.gate.hall.enter(Entry { source, key, properties: properties.clone(), payload })
+        self.gate.hall.enter(Entry { from, key, properties: properties.clone(), payload })
     }
 
     /// What Envoy changes of a head. On requests the header that names the upstream is always set or taken
@@ -266,10 +276,10 @@ impl<'a> Talk<'a> {
         mut mutation: HeaderMutation,
     ) -> CommonResponse {
         if side == Side::Request {
-            let upstream = self.gate.upstreams.get(usize::from(output.0));
+            let upstream = self.gate.upstream(self.way, output);
             match upstream.filter(|upstream| !upstream.is_original()) {
                 Some(upstream) => {
-                    let name = Bytes::copy_from_slice(upstream.name.as_bytes());
+                    let name = Bytes::copy_from_slice(upstream.name().as_bytes());
                     mutation.set_headers.push(head::set(UPSTREAM, name, true));
                 }
                 // Envoy's own routes say where.
@@ -283,7 +293,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    fn begin(&mut self, parts: &hyper::http::request::Parts, route: Option<usize>) {
+    fn begin(&mut self, parts: &hyper::http::request::Parts, route: Option<Arc<Route>>) {
         self.is_grpc = is_grpc(&parts.headers);
         let story = Story {
             peer: self.peer.clone(),
@@ -317,8 +327,8 @@ impl<'a> Talk<'a> {
     /// Envoy did not reach the upstream that it was told of.
     fn note_unreachable(&self) {
         let name = self.exit.as_ref().and_then(|exit| exit.story.upstream.clone());
-        let upstreams = self.gate.upstreams.iter();
-        let known = upstreams.filter(|upstream| Some(&upstream.name) == name.as_ref());
+        let upstreams = self.way.upstreams.iter().flatten();
+        let known = upstreams.filter(|upstream| Some(upstream.name()) == name.as_ref());
         known.for_each(|upstream| upstream.note_failed());
     }
 

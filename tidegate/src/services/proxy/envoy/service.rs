@@ -16,8 +16,8 @@ use tonic_prost::ProstCodec;
 use super::dialog::Dialog;
 use super::process::process;
 use super::wire::{PROCESS, ProcessingRequest, ProcessingResponse};
-use crate::services::proxy::exchange::Gate;
 use crate::services::proxy::listener::Peer;
+use crate::services::proxy::way::Gate;
 
 /// Answers that wait for Envoy: a head, its body and its trailers.
 const ANSWERS_MAX: usize = 4;

@@ -26,7 +26,9 @@ fn processor(text: &str) -> Running {
     let text = text.replace("PORT", "127.0.0.1:0");
     let reading = read(&text);
     assert_eq!(reading.counts().0, 0, "{}", reading.render("test", &text));
-    start(&reading.config, Guest::Envoy).unwrap()
+    let mut config = reading.config;
+    config.proxy.threads = Some(1);
+    start(&config, Guest::Envoy).unwrap()
 }
 
 /// Two upstreams and one route to the first, with more lines; nothing listens at the second's address.
@@ -45,7 +47,7 @@ struct Envoy(Grpc<Channel>);
 
 impl Envoy {
     async fn connect(running: &Running) -> Envoy {
-        let address: SocketAddr = running.listens[0].0;
+        let address: SocketAddr = running.listens()[0].0;
         let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
         Envoy(Grpc::new(endpoint.connect().await.unwrap()))
     }

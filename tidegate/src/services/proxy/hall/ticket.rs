@@ -25,7 +25,7 @@ impl Ticket {
     }
 
     fn poll_pass(&self, context: &mut Context<'_>) -> Poll<Result<Passed, RefuseReason>> {
-        let mut inner = self.hall.inner.borrow_mut();
+        let mut inner = self.hall.inner();
         let Some(waiter) = inner.waiters.get_mut(&self.token) else {
             return Poll::Ready(Err(RefuseReason::Stopping));
         };
@@ -44,7 +44,7 @@ impl Ticket {
 
     /// Whether it waits for an output that is down.
     pub(in crate::services::proxy) fn waits_in_vain(&self) -> bool {
-        let inner = self.hall.inner.borrow();
+        let inner = self.hall.inner();
         let Some(waiter) = inner.waiters.get(&self.token) else { return false };
         let is_waiting = matches!(waiter.state, State::Waiting(_));
         let output = waiter.delivery.and_then(|id| inner.seat.waits_for(id));
@@ -58,7 +58,7 @@ impl Ticket {
     }
 
     fn leave(&self, ending: Ending) {
-        let mut inner = self.hall.inner.borrow_mut();
+        let mut inner = self.hall.inner();
         let now = self.hall.clock.now();
         inner.leave(now, self.token, ending);
         self.hall.pump(&mut inner, now);
@@ -68,7 +68,7 @@ impl Ticket {
 impl Drop for Ticket {
     /// Whoever waited is gone; after [`Ticket::end`] there is nothing left to do.
     fn drop(&mut self) {
-        let is_there = self.hall.inner.borrow().waiters.contains_key(&self.token);
+        let is_there = self.hall.inner().waiters.contains_key(&self.token);
         if is_there {
             self.leave(Ending::Failed(DropReason::Withdrawn));
         }

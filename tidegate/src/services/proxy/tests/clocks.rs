@@ -15,9 +15,10 @@ use tokio::time::{Instant, sleep};
 
 use super::peers::until;
 use super::*;
-use crate::config::ProxyListenerConfig;
+use crate::config::{ProxyConfig, ProxyListenerConfig};
 use crate::services::proxy::connection::{LocalExecutor, answer};
-use crate::services::proxy::run::manner;
+use crate::services::proxy::doors::manner;
+use crate::services::proxy::plan::Outputs;
 use crate::services::proxy::starts::Starts;
 use crate::support::http::Meter;
 
@@ -33,13 +34,13 @@ fn client(bytes: usize, length: Option<usize>) -> (DuplexStream, JoinHandle<u64>
     let (near, far) = duplex(bytes);
     let begin = Instant::now();
     let served = spawn_local(async move {
-        let manner = manner(
-            Guest::Client,
-            0,
-            &ProxyListenerConfig::default(),
-            (Account::new(1 << 20), Starts::new()),
-        )
-        .unwrap();
+        let proxy = ProxyConfig {
+            listener: vec![ProxyListenerConfig::default()],
+            ..ProxyConfig::default()
+        };
+        let outputs = Outputs::default().with(&proxy);
+        let room = Account::new(1 << 20);
+        let manner = manner(Guest::Client, &proxy.listener[0], &outputs, room).unwrap();
         let (_stop, stopping) = watch::channel(false);
         let ask = move |_: Request<Incoming>| async move {
             match length {
@@ -47,7 +48,7 @@ fn client(bytes: usize, length: Option<usize>) -> (DuplexStream, JoinHandle<u64>
                 Some(length) => Response::new(Full::<Bytes>::from(vec![b'x'; length])),
             }
         };
-        answer(far, &manner, &Meter::new(None), ask, stopping).await;
+        answer(far, (&manner, &Starts::new()), &Meter::new(None), ask, stopping).await;
         begin.elapsed().as_secs()
     });
     (near, served)
@@ -220,8 +221,8 @@ fn bodies_are_charged_before_they_are_read_and_what_does_not_fit_is_503() {
         for _ in 0..4 {
             let mut stream = TcpStream::connect(address(&proxy)).await.unwrap();
             stream.write_all(head.as_bytes()).await.unwrap();
-            until(|| proxy.gate.room.used() > used.get()).await;
-            used.set(proxy.gate.room.used());
+            until(|| proxy.room.used() > used.get()).await;
+            used.set(proxy.room.used());
             held.push(stream);
         }
         assert_eq!(used.get(), 1 << 20);
@@ -229,10 +230,10 @@ fn bodies_are_charged_before_they_are_read_and_what_does_not_fit_is_503() {
         assert!(told.starts_with("HTTP/1.1 503 ") && told.contains("retry-after"), "{told}");
         // One whose length is known is charged for that.
         drop(held.pop());
-        until(|| proxy.gate.room.used() < used.get()).await;
+        until(|| proxy.room.used() < used.get()).await;
         let mut client = Client::connect(address(&proxy)).await;
         assert_eq!(client.send(post("/", "short")).await.status(), 200);
         drop(held);
-        until(|| proxy.gate.room.used() == 0 && is_settled(&proxy)).await;
+        until(|| proxy.room.used() == 0 && is_settled(&proxy)).await;
     });
 }

@@ -100,6 +100,14 @@ impl Client {
         self.0.send_request(request).await.unwrap()
     }
 
+    /// Whether the connection ends.
+    pub(super) async fn is_over(&mut self) -> bool {
+        while self.0.ready().await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+        true
+    }
+
     /// Sends and does not wait.
     pub(super) fn begin(
         &mut self,

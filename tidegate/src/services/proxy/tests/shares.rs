@@ -95,11 +95,11 @@ fn bodies_of_one_client_leave_room_for_those_of_others() {
         let mut held = Vec::new();
         let mut told = String::new();
         while told.is_empty() {
-            let before = proxy.gate.room.used();
+            let before = proxy.room.used();
             let mut stream = from(1, address(&proxy), SLOW).await;
             tokio::select! {
                 answer = hear(&mut stream, 12) => told = answer,
-                () = until(|| proxy.gate.room.used() > before) => {}
+                () = until(|| proxy.room.used() > before) => {}
             }
             held.push(stream);
         }
@@ -134,11 +134,11 @@ fn heads_of_one_client_leave_room_for_those_of_others_and_are_answered_503() {
         let mut held = Vec::new();
         let mut told = String::new();
         while told.is_empty() {
-            let before = proxy.gate.room.used();
+            let before = proxy.room.used();
             let mut stream = from(1, address(&proxy), &long).await;
             tokio::select! {
                 answer = hear(&mut stream, 12) => told = answer,
-                () = until(|| proxy.gate.room.used() > before) => {}
+                () = until(|| proxy.room.used() > before) => {}
             }
             held.push(stream);
         }

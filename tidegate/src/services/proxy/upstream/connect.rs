@@ -1,9 +1,10 @@
 //! Connections to an upstream: how they are made and kept.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io;
-use std::rc::Rc;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hyper::client::conn::{http1, http2};
@@ -51,23 +52,37 @@ pub(super) enum Sender {
 
 /// One address of an upstream.
 #[derive(Debug)]
-pub(super) struct Endpoint {
+pub(super) struct Address {
     pub(super) host: String,
     pub(super) port: u16,
-    pub(super) is_down: Cell<bool>,
+    pub(super) is_down: AtomicBool,
+}
+
+impl Address {
+    pub(super) fn new(host: String, port: u16) -> Arc<Address> {
+        Arc::new(Address { host, port, is_down: AtomicBool::new(false) })
+    }
+
+    pub(super) fn is_down(&self) -> bool {
+        self.is_down.load(Ordering::Relaxed)
+    }
+
+    pub(super) async fn dial(&self) -> io::Result<TcpStream> {
+        TcpStream::connect((self.host.as_str(), self.port)).await
+    }
+}
+
+/// The connections of one thread to an address.
+#[derive(Debug)]
+pub(super) struct Endpoint {
+    pub(super) address: Arc<Address>,
     idle: RefCell<Vec<(http1::SendRequest<Passing>, Instant)>>,
     shared: RefCell<Option<http2::SendRequest<Passing>>>,
 }
 
 impl Endpoint {
-    pub(super) fn new(host: String, port: u16) -> Endpoint {
-        Endpoint {
-            host,
-            port,
-            is_down: Cell::new(false),
-            idle: RefCell::default(),
-            shared: RefCell::default(),
-        }
+    pub(super) fn new(address: Arc<Address>) -> Endpoint {
+        Endpoint { address, idle: RefCell::default(), shared: RefCell::default() }
     }
 
     /// A kept connection that seems to live.
@@ -116,7 +131,7 @@ impl Endpoint {
     pub(super) async fn connect(
         &self,
         manner: &Manner,
-        sockets: &Rc<Sockets>,
+        sockets: &Arc<Sockets>,
         wants_http2: bool,
     ) -> io::Result<Sender> {
         let connecting = self.connect_now(manner, sockets, wants_http2);
@@ -134,7 +149,7 @@ impl Endpoint {
     /// # Errors
     /// There is none, or it took too long.
     pub(super) async fn tunnel(&self, manner: &Manner) -> io::Result<TcpStream> {
-        let connecting = TcpStream::connect((self.host.as_str(), self.port));
+        let connecting = self.address.dial();
         let late = |_| io::Error::from(io::ErrorKind::TimedOut);
         let stream =
             tokio::time::timeout(manner.connect_timeout, connecting).await.map_err(late)??;
@@ -145,19 +160,18 @@ impl Endpoint {
     async fn connect_now(
         &self,
         manner: &Manner,
-        sockets: &Rc<Sockets>,
+        sockets: &Arc<Sockets>,
         wants_http2: bool,
     ) -> io::Result<Sender> {
-        let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
+        let stream = self.address.dial().await?;
         stream.set_nodelay(true)?;
         let (io, is_http2) = match &manner.tls {
             None => (Io::plain(stream), wants_http2),
             Some(config) => {
                 let name = match &manner.name {
                     Some(name) => name.clone(),
-                    None => {
-                        crate::support::tls::server_name(&self.host).map_err(io::Error::other)?
-                    }
+                    None => crate::support::tls::server_name(&self.address.host)
+                        .map_err(io::Error::other)?,
                 };
                 let stream = TlsConnector::from(config.clone()).connect(name, stream).await?;
                 let agreed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
@@ -176,7 +190,9 @@ impl Endpoint {
                 .await;
             let (sender, connection) = shaken.map_err(failed)?;
             spawn_local(async move {
-                let _ = connection.await;
+                let mut connection = pin!(connection);
+                let _ = connection.as_mut().await;
+                // Its socket is open until here, where another thread may look at it.
                 sockets.end(number);
             });
             return Ok(Sender::Http2(sender));
@@ -185,7 +201,8 @@ impl Endpoint {
         let shaken = builder.max_buf_size(BUFFER_MAX).handshake(TokioIo::new(io)).await;
         let (sender, connection) = shaken.map_err(failed)?;
         spawn_local(async move {
-            let _ = connection.with_upgrades().await;
+            let mut connection = pin!(connection.with_upgrades());
+            let _ = connection.as_mut().await;
             sockets.end(number);
         });
         Ok(Sender::Http1(sender))

@@ -1,10 +1,9 @@
 //! What the kernel knows of an upstream's connections, all together.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidegate_node::io::{PathSample, TcpState};
@@ -43,12 +42,16 @@ struct All {
 
 /// See the file's header.
 #[derive(Debug, Default)]
-pub(super) struct Sockets(RefCell<All>);
+pub(in crate::services::proxy) struct Sockets(Mutex<All>);
 
 impl Sockets {
+    fn all(&self) -> MutexGuard<'_, All> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A connection begins; the number ends it.
     pub(super) fn begin(&self, (socket, written): (RawFd, Arc<AtomicU64>)) -> u64 {
-        let all = &mut *self.0.borrow_mut();
+        let all = &mut *self.all();
         all.last += 1;
         all.open.insert(all.last, Seen { socket: Open(socket), written, acked: 0 });
         all.last
@@ -56,18 +59,18 @@ impl Sockets {
 
     /// It ended.
     pub(super) fn end(&self, number: u64) {
-        let all = &mut *self.0.borrow_mut();
+        let all = &mut *self.all();
         all.gone += all.open.remove(&number).map_or(0, |seen| seen.acked);
     }
 
     /// How many there are.
     pub(super) fn count(&self) -> usize {
-        self.0.borrow().open.len()
+        self.all().open.len()
     }
 
     /// Their figures as those of one path, and the best rate of the last seconds.
     pub(super) fn figures(&self, now: Time) -> (PathSample, Option<Rate>) {
-        let all = &mut *self.0.borrow_mut();
+        let all = &mut *self.all();
         let mut sample = PathSample { delivered: Size(all.gone), ..PathSample::default() };
         let (mut most, mut tcp) = (0, Vec::new());
         for seen in all.open.values_mut() {

@@ -1,0 +1,141 @@
+//! Another configuration while requests are under way.
+
+use std::time::Duration;
+
+use super::peers::until;
+use super::*;
+
+/// A listener, these upstreams and routes.
+fn text(upstreams: &[(&str, SocketAddr)], routes: &str) -> String {
+    let upstream = |(name, to): &(&str, SocketAddr)| {
+        format!("[[proxy.upstream]]\nname = \"{name}\"\nto = [\"{to}\"]\n")
+    };
+    let upstreams: String = upstreams.iter().map(upstream).collect();
+    format!("[[proxy.listener]]\nlisten = \"PORT\"\n{upstreams}{routes}")
+}
+
+const TO_OLD: &str = "[[proxy.route]]\nto = \"old\"\n";
+const TO_NEW: &str = "[[proxy.route]]\nto = \"new\"\n";
+
+#[test]
+fn a_request_ends_as_it_began_and_the_next_one_goes_by_the_new_routes() {
+    on_one_thread(async {
+        let (old, new) = (Upstream::start_silent().await, Upstream::start().await);
+        let before = text(&[("old", old.address)], TO_OLD);
+        let before = before.replace("[[proxy.route]]", "in_flight = 1\n[[proxy.route]]");
+        let mut proxy = proxy(&before);
+        let mut under_way = Client::connect(address(&proxy)).await;
+        let first = under_way.begin(get("/under-way"));
+        let mut waiting = Client::connect(address(&proxy)).await;
+        let second = waiting.begin(get("/waits"));
+        until(|| proxy.hall.status().held == 2).await;
+        let at = address(&proxy);
+        assert!(proxy.change(config(&text(&[("new", new.address)], TO_NEW))).unwrap().is_empty());
+        assert_eq!(address(&proxy), at, "the socket stays");
+        let mut next = Client::connect(at).await;
+        assert_eq!(next.send(get("/next")).await.status(), 200);
+        assert_eq!(new.asked(), ["GET /next app.example"]);
+        old.may_answer.add_permits(2);
+        for answer in [first.await, second.await] {
+            assert_eq!(text_of(answer.unwrap()).await.0, 200);
+        }
+        // On the connections that they came by.
+        assert_eq!(under_way.send(get("/then")).await.status(), 200);
+        assert_eq!(new.asked().len(), 2);
+        until(|| is_settled(&proxy) && proxy.hall.status().outputs.len() == 2).await;
+        let names = proxy.hall.status().outputs;
+        let names: Vec<&str> = names.iter().map(|output| &*output.name).collect();
+        assert_eq!(names, ["clients", "new"], "nobody goes by the old one any more");
+        // It comes back, at its place.
+        proxy.change(config(&before)).unwrap();
+        old.may_answer.add_permits(1);
+        assert_eq!(next.send(get("/back")).await.status(), 200);
+        assert_eq!(old.asked().len(), 3);
+        until(|| is_settled(&proxy)).await;
+        assert_eq!(proxy.hall.status().counts.dropped_all(), 0);
+    });
+}
+
+#[test]
+fn what_cannot_be_used_changes_nothing() {
+    on_one_thread(async {
+        let upstream = Upstream::start().await;
+        let good = text(&[("old", upstream.address)], TO_OLD);
+        let mut proxy = proxy(&good);
+        let mut client = Client::connect(address(&proxy)).await;
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let taken = format!("\"{}\"", taken.local_addr().unwrap());
+        let tls = "tls = { certificate = \"/nowhere\", key = \"/nowhere\" }\n[[proxy.upstream]]";
+        let class = format!("{TO_OLD}class = \"x\"\n[[class]]\nname = \"x\"\nlatency = \"1s\"\n");
+        for (wrong, told) in [
+            (good.replace("[[proxy.upstream]]", tls), "/nowhere"),
+            (good.replace("\"PORT\"", &format!("[\"PORT\", {taken}]")), "choose another address"),
+            (good.replace(TO_OLD, &class), "no class \"x\""),
+            (good.replace("\"PORT\"", "\"PORT\"\nmode = \"redirect\""), "needs a new start"),
+        ] {
+            let error = format!("{:#}", proxy.change(config(&wrong)).unwrap_err());
+            assert!(error.contains(told), "{error}");
+            assert_eq!(client.send(get("/")).await.status(), 200);
+            assert_eq!(proxy.config(), &config(&good));
+        }
+        let other = format!("[limits]\nconnections = 7\n[proxy]\nthreads = 2\n{good}");
+        let waiting = proxy.change(config(&other)).unwrap();
+        assert_eq!(waiting, ["[limits]", "proxy.threads"]);
+        until(|| is_settled(&proxy)).await;
+    });
+}
+
+#[test]
+fn clients_of_a_listener_that_goes_are_answered_and_end() {
+    on_one_thread(async {
+        let upstream = Upstream::start_silent().await;
+        let both = "[[proxy.listener]]\nname = \"other\"\nlisten = \"PORT\"\n";
+        let one = text(&[("app", upstream.address)], "");
+        let mut proxy = proxy(&format!("{one}{both}"));
+        let listens = proxy.listens();
+        let [kept, goes] = [listens[0].0, listens[1].0];
+        let (mut busy, mut idle) = (Client::connect(goes).await, Client::connect(goes).await);
+        let mut stays = Client::connect(kept).await;
+        let under_way = busy.begin(get("/under-way"));
+        until(|| upstream.asked().len() == 1).await;
+        proxy.change(config(&one)).unwrap();
+        until(|| std::net::TcpStream::connect(goes).is_err()).await;
+        upstream.may_answer.add_permits(2);
+        let (status, body) = text_of(under_way.await.unwrap()).await;
+        assert_eq!((status, &*body), (200, "GET /under-way app.example"));
+        assert!(busy.is_over().await && idle.is_over().await);
+        assert_eq!(stays.send(get("/")).await.status(), 200);
+        until(|| is_settled(&proxy)).await;
+        proxy.stop(Duration::ZERO).await;
+    });
+}
+
+async fn text_of(response: Response<hyper::body::Incoming>) -> (u16, String) {
+    let (status, body) = super::text(response).await;
+    (status.as_u16(), body)
+}
+
+#[test]
+fn a_script_and_a_rate_come_and_go() {
+    on_one_thread(async {
+        let upstream = Upstream::start().await;
+        let plain = text(&[("app", upstream.address)], "[[proxy.route]]\nname = \"r\"\n");
+        let mut proxy = proxy(&plain);
+        let mut client = Client::connect(address(&proxy)).await;
+        assert_eq!(client.send(get("/1")).await.status(), 200);
+        let script = ScriptFile::new("comes", "function on_message(h) h:drop() end");
+        let scripted = format!("{plain}script = \"s\"\ndropped = 429\n{}", script.section(""));
+        let paced = scripted.replace("[[proxy.route]]", "rate = \"10mbit\"\n[[proxy.route]]");
+        proxy.change(config(&paced)).unwrap();
+        assert_eq!(client.send(get("/2")).await.status(), 429);
+        proxy.change(config(&plain)).unwrap();
+        assert_eq!(client.send(get("/3")).await.status(), 200);
+        assert_eq!(upstream.asked().len(), 2);
+        let figures = proxy.counts.read();
+        let counts: Vec<(&str, u64, u64)> =
+            figures.routes.iter().map(|(name, by, _)| (&**name, by[2], by[4])).collect();
+        assert_eq!(counts, [("r", 2, 1), ("none", 0, 0)], "counted on");
+        assert_eq!(figures.upstreams[0].1, 1, "the connection was kept");
+        until(|| is_settled(&proxy)).await;
+    });
+}

@@ -1,0 +1,110 @@
+//! What is in force: where requests go, as one thread has it.
+//!
+//! A request goes by what is in force when it comes, to its end, however often the configuration changes meanwhile.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_node::io::OutputId;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::sleep;
+
+use super::exit::Registry;
+use super::hall::Hall;
+use super::routes::Route;
+use super::starts::Starts;
+use super::upstream::{Shared, Upstream};
+
+/// Between two looks for connections that are idle for too long.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// What a configuration says of routes.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) routes: Vec<Arc<Route>>,
+    /// By output; none at the places of listeners, and of what is gone.
+    pub(super) upstreams: Vec<Option<Arc<Shared>>>,
+    pub(super) listeners: Vec<OutputId>,
+    /// Who waits until nobody goes by it any more hears when this is dropped.
+    pub(super) _held: oneshot::Sender<()>,
+}
+
+/// A table, and the upstreams of it with a thread's connections.
+#[derive(Debug)]
+pub(super) struct Way {
+    pub(super) table: Arc<Table>,
+    pub(super) upstreams: Vec<Option<Rc<Upstream>>>,
+}
+
+/// What all threads have.
+#[derive(Clone, Debug)]
+pub(super) struct Common {
+    pub(super) hall: Hall,
+    pub(super) registry: Arc<Registry>,
+    /// Room for connections that became something else than HTTP.
+    pub(super) tunnels: Arc<Semaphore>,
+}
+
+/// What all exchanges of a thread share.
+#[derive(Debug)]
+pub(super) struct Gate {
+    pub(super) hall: Hall,
+    pub(super) registry: Arc<Registry>,
+    pub(super) tunnels: Arc<Semaphore>,
+    /// Turns of requests of HTTP/2 that begin.
+    pub(super) starts: Rc<Starts>,
+    way: RefCell<Rc<Way>>,
+}
+
+impl Way {
+    /// Upstreams that a thread has already stay, with their connections.
+    fn new(table: Arc<Table>, before: &[Option<Rc<Upstream>>]) -> Rc<Way> {
+        let is_it =
+            |known: &&Rc<Upstream>, shared: &Arc<Shared>| Arc::ptr_eq(&known.shared, shared);
+        let of = |shared: &Arc<Shared>| {
+            let known = before.iter().flatten().find(|known| is_it(known, shared)).cloned();
+            known.unwrap_or_else(|| Upstream::new(shared.clone()))
+        };
+        let upstreams = table.upstreams.iter().map(|shared| shared.as_ref().map(of)).collect();
+        Rc::new(Way { table, upstreams })
+    }
+
+    /// The upstream behind an output.
+    pub(super) fn upstream(&self, output: OutputId) -> Option<&Rc<Upstream>> {
+        self.upstreams.get(usize::from(output.0))?.as_ref()
+    }
+}
+
+impl Gate {
+    pub(super) fn new(common: &Common, table: Arc<Table>) -> Rc<Gate> {
+        let Common { hall, registry, tunnels } = common.clone();
+        let way = RefCell::new(Way::new(table, &[]));
+        Rc::new(Gate { hall, registry, tunnels, starts: Starts::new(), way })
+    }
+
+    /// What is in force now.
+    pub(super) fn way(&self) -> Rc<Way> {
+        self.way.borrow().clone()
+    }
+
+    /// Other routes and upstreams are in force.
+    pub(super) fn adopt(&self, table: Arc<Table>) {
+        let new = Way::new(table, &self.way().upstreams);
+        let _before = self.way.replace(new);
+    }
+
+    /// The upstream behind an output, for who goes by `way`: new rules may have led it to one that is not there.
+    pub(super) fn upstream(&self, way: &Way, output: OutputId) -> Option<Rc<Upstream>> {
+        way.upstream(output).or(self.way().upstream(output)).cloned()
+    }
+
+    /// Closes connections to upstreams that are idle for too long, for ever.
+    pub(super) async fn sweep(self: Rc<Gate>) {
+        loop {
+            sleep(SWEEP).await;
+            self.way().upstreams.iter().flatten().for_each(|upstream| upstream.sweep());
+        }
+    }
+}
