@@ -95,7 +95,7 @@ impl Gauge {
     fn behind_a_gap(&self, acked: u64, info: &TcpInfo) -> u64 {
         let [there, all] = info.sacked.map(u64::from);
         let sent = (self.handed - acked).saturating_sub(info.unsent);
-        if all > 0 { sent * there.min(all) / all } else { 0 }
+        (sent * there.min(all)).checked_div(all).unwrap_or_default()
     }
 
     /// Forgets the writes that are acknowledged; the round trip of the newest acknowledged byte.
