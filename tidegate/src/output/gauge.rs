@@ -177,7 +177,8 @@ mod tests {
         assert_eq!(sample.rtt, Some(Duration::from_millis(45)));
         let sample = gauge.sample(ms(60), &sacked(800, [0, 2])).unwrap();
         assert_eq!((sample.delivered, sample.in_flight), (Size(800), Size(200)));
-        assert!(gauge.sample(ms(61), &sacked(800, [0, 2])).is_none());
+        let waiting = gauge.sample(ms(61), &sacked(800, [0, 2])).unwrap();
+        assert_eq!((waiting.rtt, waiting.delivered), (None, Size(800)), "nothing is taken back");
     }
 
     #[test]
