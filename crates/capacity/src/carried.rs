@@ -1,4 +1,8 @@
-//! What the link carries when it is ours.
+//! Remembers what the link carries when it is ours.
+//! Source: own (docs/ALGORITHMS.md#tide).
+//! Inputs: rates, bytes/s. Outputs: the largest of late, bytes/s.
+//! Deviations: none.
+//! Limits: constant memory, O(1).
 
 use tidegate_types::units::Time;
 

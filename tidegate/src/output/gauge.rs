@@ -95,7 +95,7 @@ impl Gauge {
     fn behind_a_gap(&self, acked: u64, info: &TcpInfo) -> u64 {
         let [there, all] = info.sacked.map(u64::from);
         let sent = (self.handed - acked).saturating_sub(info.unsent);
-        if all > 0 { sent * there.min(all) / all } else { 0 }
+        (sent * there.min(all)).checked_div(all).unwrap_or_default()
     }
 
     /// Forgets the writes that are acknowledged; the round trip of the newest acknowledged byte.
@@ -177,7 +177,8 @@ mod tests {
         assert_eq!(sample.rtt, Some(Duration::from_millis(45)));
         let sample = gauge.sample(ms(60), &sacked(800, [0, 2])).unwrap();
         assert_eq!((sample.delivered, sample.in_flight), (Size(800), Size(200)));
-        assert!(gauge.sample(ms(61), &sacked(800, [0, 2])).is_none());
+        let waiting = gauge.sample(ms(61), &sacked(800, [0, 2])).unwrap();
+        assert_eq!((waiting.rtt, waiting.delivered), (None, Size(800)), "nothing is taken back");
     }
 
     #[test]
