@@ -20,6 +20,8 @@ pub struct PathSample {
     pub unsent: Size,
     /// Bytes found lost since the path came up.
     pub lost: Size,
+    /// A timer takes what is under way for lost, and not a gap between what came.
+    pub is_timeout: bool,
     /// What the kernel says of it, where it is a TCP connection.
     pub tcp: Option<TcpState>,
 }

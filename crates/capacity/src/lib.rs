@@ -14,8 +14,9 @@
 //! | `tide.rs` | the default controller: keeps a small standing queue |
 //! | `round_trip.rs`, `standing_queue.rs`, `delivery_rate.rs`, `swing.rs`, `route_change.rs` | what `tide` observes: path, queue, acknowledged rate, how restless it is, a path that became longer |
 //! | `target.rs` | how long a queue it keeps |
+//! | `carried.rs` | what the link carries when it is ours |
 //! | `losses.rs` | what lost bytes tell it |
-//! | `tide_beside.rs`, `rival.rs` | the same, holding its part beside one who fills the queue |
+//! | `tide_beside.rs`, `rival.rs` | `tide`, holding its part beside one who fills the queue |
 //! | `max_rate.rs`, `window_filter.rs` | windowed maximum and minimum |
 //! | `known.rs`, `unlimited.rs`, `reported.rs`, `capped.rs` | controllers without a search, and the cap of a configured rate |
 //! | `baselines/` | BBR, Copa and LEDBAT, selectable by name |
@@ -46,6 +47,7 @@
 #![forbid(unsafe_code)]
 
 mod capped;
+mod carried;
 mod controller;
 mod delivery_rate;
 mod losses;
@@ -89,4 +91,5 @@ tidegate_types::algorithms! {
         Coupled = "coupled" in coupled: "MPTCP's windows (RFC 6356): for a link's paths.",
         Reported = "told" in reported: "A link below has found its own capacity and reports it.",
     }
+    gone { "tide-restless" => "write \"tide\", or leave it out: the default law does what it did", }
 }

@@ -73,6 +73,13 @@ mod tests {
         }
         let error = "tied".parse::<RateControllerName>().unwrap_err();
         assert!(error.contains("\"tied\"") && error.contains("tide, tide-beside, bbr"), "{error}");
+        let error = "tide-restless".parse::<RateControllerName>().unwrap_err();
+        assert!(
+            error.ends_with(
+                "any more: write \"tide\", or leave it out: the default law does what it did"
+            ),
+            "{error}"
+        );
     }
 
     #[test]
@@ -207,7 +214,7 @@ mod tests {
                 let share = outcome.share(after, 30.0, 50.0);
                 let wait = outcome.quantile(0.99, 30.0, 50.0) - 50.0;
                 let case = format!("{silent} and {after} Mbit/s: {share:.3}, {wait:.0} ms");
-                assert!(share >= 0.98 && wait <= 100.0, "{case}");
+                assert!(share >= 0.97 && wait <= 100.0, "{case}");
                 assert!(
                     outcome.min_rtt < Duration::from_millis(110),
                     "{case}: {:?}",

@@ -25,10 +25,10 @@ use std::time::Duration;
 use tidegate_types::limits::CUT_MIN;
 use tidegate_types::units::{Rate, Size, Time};
 
+use super::carried::Carried;
 use super::delivery_rate::DeliveryRate;
 use super::losses::{Heard, Losses};
 use super::max_rate::MaxRate;
-use super::rival::{Rival, Rivalry, Seen};
 use super::round_trip::RoundTrips;
 use super::route_change::RouteChange;
 use super::standing_queue::Standing;
@@ -57,12 +57,12 @@ const NO_QUEUE: f64 = 0.1;
 /// The window's growth a round trip from nothing to the first queue: at most twofold, and no more than fills so many seconds of
 /// queue before the first word of it; and the pace for it.
 const START: (f64, f64, f64) = (2.0, 0.08, 2.5);
+/// Round trips without a growth of this part that end the start: what holds the rate is somebody's limit and no queue.
+const GROWN: (u32, f64) = (3, 1.25);
+/// Pace of the first window, bytes/s: at once it would be a queue of 117 ms on 1 Mbit/s.
+const FIRST_PACE: f64 = 500e3;
 /// Round trips of which the rate is compared with that of those before.
 const SWING_ROUNDS: u32 = 3;
-/// Round trips for which a queue stands before it is a rival's, where one is likely.
-const RIVAL_ROUNDS: u32 = 2;
-/// For so long a path that became longer may turn out to be a rival's queue.
-const LONGER_PERIOD: Duration = Duration::from_secs(30);
 /// Part of the path's content in flight during a look.
 const LOOK_GAIN: f64 = 0.95;
 /// Part of the path's content in flight while it is drained.
@@ -88,6 +88,11 @@ enum Mode {
     Doubt(RouteChange),
 }
 
+/// A window within its bounds, bytes.
+pub(super) fn bounded(bytes: f64) -> Size {
+    Size(bytes.clamp(WINDOW_MIN, WINDOW_MAX) as u64)
+}
+
 /// How one is made.
 pub(crate) const ENTRY: Build = |known| Box::new(Tide::new(known.remembered, known.queue));
 
@@ -107,11 +112,11 @@ pub(super) struct Tide {
     calm: u32,
     swing: Swing,
     losses: Losses,
-    rival: Rival,
-    /// When the path became longer, and how long it was before.
-    longer: Option<(Time, f64)>,
+    pub(super) carried: Carried,
     /// No queue was seen yet.
     is_starting: bool,
+    /// The rate when it grew last, and round trips since then.
+    grown: (f64, u32),
     mode: Mode,
     looked_at: Time,
     /// Whether most of what is sent is a backlog.
@@ -123,11 +128,6 @@ pub(super) struct Tide {
 impl Tide {
     /// A rate controller that knows nothing but perhaps a rate of an earlier run, of which it starts with half.
     pub(super) fn new(remembered: Option<Rate>, queue: QueueBelow) -> Self {
-        Tide::beside(Rival::unsought(), remembered, queue)
-    }
-
-    /// The same, with what it makes of rivals.
-    pub(super) fn beside(rival: Rival, remembered: Option<Rate>, queue: QueueBelow) -> Self {
         Tide {
             rate: MaxRate::new(remembered.map_or(0.0, Rate::as_f64) / 2.0),
             sound_rate: 0.0,
@@ -140,9 +140,9 @@ impl Tide {
             calm: 0,
             swing: Swing::default(),
             losses: Losses::new(),
-            rival,
-            longer: None,
+            carried: Carried::default(),
             is_starting: true,
+            grown: (0.0, 0),
             mode: Mode::Steady,
             looked_at: Time::ZERO,
             is_patient: false,
@@ -150,7 +150,8 @@ impl Tide {
         }
     }
 
-    fn path(&self) -> f64 {
+    /// The shortest round trip, seconds.
+    pub(super) fn path(&self) -> f64 {
         self.trips.least().unwrap_or(UNKNOWN_RTT)
     }
 
@@ -169,9 +170,34 @@ impl Tide {
         target + JITTER_GAIN * self.trips.jitter()
     }
 
-    /// The same on a path of so many seconds, at the rate that the link had for us alone: a rate that falls must not make it long.
-    fn whole_target(&self, path: f64) -> f64 {
-        self.target.get(path, self.rival.capacity(), self.swing.is_restless())
+    /// The same without jitter, at the rate that the link had for us alone: a rate that falls must not make it long.
+    pub(super) fn whole_target(&self) -> f64 {
+        self.target.get(self.path(), self.carried.get(), self.swing.is_restless())
+    }
+
+    /// The queue that stands, seconds.
+    pub(super) fn queue(&self) -> f64 {
+        self.trips.queue()
+    }
+
+    /// Bytes/s that came in the last so long.
+    pub(super) fn came_in(&self, span: Duration) -> f64 {
+        self.acked.rate_over(span).unwrap_or_default()
+    }
+
+    /// Whether a queue has stood for so many round trips.
+    pub(super) fn stands_for(&self, now: Time, rounds: u32) -> bool {
+        self.standing.is_sure(now, self.rounds(rounds))
+    }
+
+    /// Whether it neither drains the path nor looks for a shorter one.
+    pub(super) fn is_steady(&self) -> bool {
+        self.mode == Mode::Steady
+    }
+
+    /// The path is so long now, seconds.
+    pub(super) fn restart_path(&mut self, path: f64) {
+        self.trips.restart(path);
     }
 
     /// Whether no queue shows.
@@ -181,13 +207,19 @@ impl Tide {
     }
 
     /// Grows the window while no queue shows.
-    fn probe(&mut self, now: Time) {
+    fn probe(&mut self, now: Time, is_app_limited: bool) {
         if !self.is_dry() {
             (self.boost, self.calm, self.is_starting) = (1.0, 0, false);
         } else if self.mode == Mode::Steady && self.boosted_at + self.rounds(1) <= now {
             self.boosted_at = now;
             self.boost = (self.boost * BOOST.0).min(BOOST.1);
             self.calm = self.calm.saturating_add(1);
+            if self.rate.get() >= GROWN.1 * self.grown.0 {
+                self.grown = (self.rate.get(), 0);
+            } else if !is_app_limited {
+                self.grown.1 += 1;
+                self.is_starting &= self.grown.1 < GROWN.0;
+            }
         }
     }
 
@@ -197,57 +229,22 @@ impl Tide {
         self.boosted_at = now + self.rounds(1) / 2;
     }
 
-    /// What lost bytes say. Where a long queue overflowed, what seemed a longer path was a rival's queue.
-    fn heed_losses(&mut self, now: Time, ack: &Ack) {
+    /// What lost bytes say; answers with the queue in seconds, if it overflowed.
+    fn heed_losses(&mut self, now: Time, ack: &Ack) -> Option<f64> {
         if ack.lost > Size::ZERO {
             self.swing.lost(now + self.rounds(1) * SWING_ROUNDS);
             self.is_starting &= ack.is_timeout;
         }
-        let longer = self.longer.filter(|(at, _)| *at + LONGER_PERIOD > now);
-        let base = longer.map_or(self.path(), |(_, before)| before.min(self.path()));
         let (path, rate) = (self.path(), self.rate.get());
-        // After a handover to a longer path a lost packet is no rival.
-        let target = (self.whole_target(base) - (path - base)).max(self.whole_target(path));
-        let Some(queue) = self.losses.push(now, Heard { ack, path, target, rate }) else { return };
-        self.is_starting = false;
-        self.rival.overflowed(now, queue + path - base);
-        if base < path && self.rival.is_sought() {
-            self.longer = None;
-            self.trips.restart(base);
-            self.rival.comes(now, self.trips.queue(), rate);
-            self.settled(now);
-        }
+        let overflow =
+            self.losses.push(now, Heard { ack, path, target: self.whole_target(), rate });
+        self.is_starting &= overflow.is_none();
+        overflow
     }
 
-    /// Whether a rival fills the queue, and what is known of it with this acknowledgement.
-    fn is_beside_rival(&mut self, now: Time, ack: &Ack) -> bool {
-        let (path, queue, round) = (self.path(), self.trips.queue(), self.rounds(1));
-        if self.rival.held().is_some() {
-            let span = round * 2 + Duration::from_secs_f64(queue);
-            let (target, rate) = (self.whole_target(path), self.acked.rate_over(span));
-            let seen = Seen { path, queue, target, rate: rate.unwrap_or_default() };
-            match self.rival.acked(now, ack, seen) {
-                Rivalry::Lasts => return true,
-                Rivalry::Over => {}
-                Rivalry::LongerPath => self.trips.restart(path + queue),
-            }
-            self.settled(now);
-        } else if !self.standing.is_sure(now, round) {
-            // A rate from lumps would be too large a part.
-            if !self.losses.is_limiting() {
-                self.rival.is_absent(now, self.rate.get());
-            }
-        } else if self.standing.is_sure(now, round * RIVAL_ROUNDS) && self.rival.is_likely(now) {
-            self.settled(now);
-            self.rival.comes(now, queue, self.rate.get());
-            return true;
-        }
-        false
-    }
-}
-
-impl RateController for Tide {
-    fn acked(&mut self, now: Time, ack: &Ack) {
+    /// Takes an acknowledgement, but for what is done about a queue that lasts; answers with the queue in seconds, if it overflowed.
+    /// `is_contested`: somebody else may fill the queue, so a rate that fell must not make a longer target.
+    pub(super) fn observe(&mut self, now: Time, ack: &Ack, is_contested: bool) -> Option<f64> {
         let held = self.time_of(ack.newly.as_f64() - CUT_MIN.as_f64());
         self.trips.push(now, ack.rtt.as_secs_f64(), held);
         self.acked.push(now, ack.delivered, self.rounds(SWING_ROUNDS + 1));
@@ -256,7 +253,7 @@ impl RateController for Tide {
             self.proven_at = now;
         }
         let round = self.rounds(1);
-        self.heed_losses(now, ack);
+        let overflow = self.heed_losses(now, ack);
         self.rate.push(now, ack, may_only_raise);
         let most = self.losses.most(now, round, self.rate.get());
         self.rate.limit(most);
@@ -271,14 +268,13 @@ impl RateController for Tide {
                 self.rate.raise(rate);
             }
         }
-        self.probe(now);
-        let target = match self.rival.is_likely(now) {
-            true => self.whole_target(self.path()) + self.trips.jitter(),
+        self.probe(now, ack.app_limited);
+        let target = match is_contested {
+            true => self.whole_target() + self.trips.jitter(),
             false => self.target(),
         };
         let queue_and_target = [self.trips.queue(), target];
         self.standing.push(now, queue_and_target, self.rate.get(), self.swing.is_restless());
-        let is_too_long = self.standing.is_too_long(now, round);
         // While little of ours is under way, few bytes come because few were sent.
         let may_fall = !matches!(self.mode, Mode::Doubt(_));
         if may_fall
@@ -287,9 +283,27 @@ impl RateController for Tide {
         {
             self.rate.restart(now, rate.min(most));
         }
-        if !self.is_beside_rival(now, ack) {
-            self.change_mode(now, ack, is_too_long);
+        overflow
+    }
+
+    /// While no queue stands the rate is what the link carries, or a part where somebody else was here a moment ago. One from lumps
+    /// would be too large.
+    pub(super) fn learn(&mut self, now: Time, is_shared: bool) {
+        if self.standing.is_sure(now, self.rounds(1)) || self.losses.is_limiting() {
+            return;
         }
+        match is_shared {
+            true => self.carried.raise(now, self.rate.get()),
+            false => self.carried.push(now, self.rate.get()),
+        }
+    }
+}
+
+impl RateController for Tide {
+    fn acked(&mut self, now: Time, ack: &Ack) {
+        self.observe(now, ack, false);
+        self.learn(now, false);
+        self.change_mode(now, ack);
     }
 
     fn sent(&mut self, now: Time, bytes: Size, _in_flight: Size) {
@@ -319,10 +333,6 @@ impl RateController for Tide {
 
     fn window(&self) -> Size {
         let path = self.path();
-        if let Some(held) = self.rival.held() {
-            let content = held * (path + self.trips.queue());
-            return Size(content.clamp(WINDOW_MIN, WINDOW_MAX) as u64);
-        }
         let content = match self.mode {
             Mode::Steady if self.is_starting => {
                 path * (1.0 + START.1 / path).clamp(BOOST.1, START.0) + self.target()
@@ -348,7 +358,7 @@ impl RateController for Tide {
 
     fn pace(&self) -> Rate {
         if self.rate.get() <= 0.0 {
-            return Rate::ZERO;
+            return Rate::new(FIRST_PACE);
         }
         // A small window may leave in one round trip, or a low estimate would never be corrected.
         let least = WINDOW_MIN / (self.path() + self.target());
@@ -359,7 +369,7 @@ impl RateController for Tide {
             None if !is_held => PACE_GAIN.1,
             _ => PACE_GAIN.0,
         };
-        Rate::new(gain * self.rate.get().max(least).max(self.rival.held().unwrap_or(0.0)))
+        Rate::new(gain * self.rate.get().max(least))
     }
 
     fn min_rtt(&self) -> Option<Duration> {

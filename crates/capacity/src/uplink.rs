@@ -241,8 +241,7 @@ impl Uplink {
         let lost = sample.lost.saturating_sub(bytes.lost);
         bytes.delivered = bytes.delivered.max(sample.delivered);
         bytes.lost = bytes.lost.max(sample.lost);
-        // A timer takes all that a path has under way for lost; gaps between acknowledgements, a part of it.
-        self.has_gaps |= lost > Size::ZERO && lost.0 * 2 <= bytes.below.0;
+        self.has_gaps |= lost > Size::ZERO && !sample.is_timeout;
         bytes.below = sample.in_flight;
         self.delivered += newly;
         self.newly += newly;

@@ -94,7 +94,7 @@ pub fn play_gains(camera: &TunedCamera, channel: &RecordedChannel, gains: Gains)
             flow.encoded(now, bytes);
             let until = now + camera.target.patience();
             let pieces = bytes.div_ceil(PIECE).max(1);
-            let sizes = (0..pieces).map(|piece| (bytes - piece * PIECE).min(PIECE).max(1));
+            let sizes = (0..pieces).map(|piece| (bytes - piece * PIECE).clamp(1, PIECE));
             queue.extend(sizes.map(|bytes| PieceUnderWay {
                 frame,
                 left: bytes as f64,

@@ -201,12 +201,15 @@ impl Link {
 
     /// Windows of MPTCP's kind grow together: α over their sum (RFC 6356, section 3).
     fn couple(&mut self) {
-        let known = self.paths.iter().filter_map(|path| path.window_and_trip(self.now));
+        let all = (0..self.paths.len()).map(|path| self.path_status(path));
+        let known = all.filter(|path| path.state == PathHealth::Up);
+        let known = known.filter_map(|path| Some((path.window.as_f64(), path.srtt?.as_secs_f64())));
         let (best, sum) = known.fold((0.0_f64, 0.0), |(best, sum), (window, trip)| {
             (best.max(window / trip / trip), sum + window / trip)
         });
         if sum > 0.0 {
-            self.paths.iter_mut().for_each(|path| path.couple(best / sum / sum));
+            let factor = best / sum / sum;
+            self.paths.iter_mut().for_each(|path| path.control.couple(factor));
         }
     }
 

@@ -48,7 +48,7 @@ pub(super) struct Path {
     trips: RoundTrip,
     delay: ArrivalDelay,
     loss: LossRate,
-    control: PathControl,
+    pub(super) control: PathControl,
     /// Bytes found lost that the rate controller has not heard of.
     untold: Size,
     queue: BTreeMap<PartKey, Size>,
@@ -256,18 +256,6 @@ impl Path {
         let rtt = whole - held;
         self.trips.push(rtt);
         self.delay.push(now, mark.at(), ack.received_at, rtt);
-    }
-
-    /// Its window in bytes and its round trip in seconds, once one was measured.
-    pub(super) fn window_and_trip(&self, now: Time) -> Option<(f64, f64)> {
-        let trip = self.trips.smoothed().as_secs_f64();
-        let is_known = self.state == PathHealth::Up && trip > 0.0;
-        is_known.then(|| (self.control.window(now).as_f64(), trip))
-    }
-
-    /// See [`PathControl::couple`].
-    pub(super) fn couple(&mut self, factor: f64) {
-        self.control.couple(factor);
     }
 
     /// Finds lost packets.

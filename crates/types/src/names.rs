@@ -4,12 +4,15 @@
 pub trait NamedVariants: 'static {
     /// The names that can be chosen, in order.
     const NAMES: &'static [&'static str];
+    /// Names that could be chosen once, and what to write in their place.
+    const GONE: &'static [(&'static str, &'static str)];
 }
 
 /// Declares an enum whose variants have names: `ALL` has every variant in order, `name()` gives the name of one. With a
 /// text behind the enum's own name, which says what is chosen, a variant is also read by its name.
 ///
-/// Variants under `unlisted` have names, but stand in no list and are not read: nobody can choose them.
+/// Variants under `unlisted` have names, but stand in no list and are not read: nobody can choose them. Under `gone` stand names that
+/// could be chosen once, each with what to write now.
 ///
 /// ```
 /// tidegate_types::named! {
@@ -21,12 +24,15 @@ pub trait NamedVariants: 'static {
 ///         /// The newest record first.
 ///         Newest = "newest-first",
 ///     }
+///     gone { "lifo" => "write \"newest-first\"", }
 /// }
 ///
 /// assert_eq!(OrderName::ALL.map(OrderName::name), ["oldest-first", "newest-first"]);
 /// assert_eq!("newest-first".parse(), Ok(OrderName::Newest));
 /// let error = "newest".parse::<OrderName>().unwrap_err();
 /// assert_eq!(error, r#"no order is called "newest": there are oldest-first, newest-first"#);
+/// let error = "lifo".parse::<OrderName>().unwrap_err();
+/// assert_eq!(error, r#"no order is called "lifo" any more: write "newest-first""#);
 /// ```
 #[macro_export]
 macro_rules! named {
@@ -37,6 +43,9 @@ macro_rules! named {
         }
         $(unlisted {
             $($(#[$whose:meta])* $Other:ident = $other:literal,)+
+        })?
+        $(gone {
+            $($was:literal => $instead:literal,)+
         })?
     ) => {
         $(#[$about])*
@@ -60,14 +69,23 @@ macro_rules! named {
 
         impl $crate::names::NamedVariants for $Enum {
             const NAMES: &'static [&'static str] = &[$($name),+];
+            const GONE: &'static [(&'static str, &'static str)] = &[$($(($was, $instead)),+)?];
         }
 
         $(impl ::std::str::FromStr for $Enum {
             type Err = String;
 
             fn from_str(text: &str) -> Result<Self, String> {
+                use $crate::names::NamedVariants as Variants;
+                let gone = <Self as Variants>::GONE.iter().find(|(was, _)| *was == text);
                 Self::ALL.into_iter().find(|one| one.name() == text).ok_or_else(|| {
-                    let names = <Self as $crate::names::NamedVariants>::NAMES.join(", ");
+                    if let Some((_, instead)) = gone {
+                        return format!(
+                            concat!("no ", $what, " is called {:?} any more: {}"),
+                            text, instead
+                        );
+                    }
+                    let names = <Self as Variants>::NAMES.join(", ");
                     format!(concat!("no ", $what, " is called {:?}: there are {}"), text, names)
                 })
             }
@@ -103,6 +121,9 @@ macro_rules! algorithms {
         $(unlisted {
             $($(#[$whose:meta])* $Other:ident = $other:literal in $file:ident: $line:literal,)+
         })?
+        $(gone {
+            $($was:literal => $instead:literal,)+
+        })?
     ) => {
         $($crate::algorithms!(@modules $($folder)? { $($module)+ });)+
         $($crate::algorithms!(@modules { $($file)+ });)?
@@ -117,6 +138,7 @@ macro_rules! algorithms {
             $(unlisted {
                 $($(#[$whose])* #[doc = $line] $Other = $other,)+
             })?
+            $(gone { $($was => $instead,)+ })?
         }
 
         impl $Enum {

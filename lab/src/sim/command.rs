@@ -12,7 +12,9 @@ use tidegate_lab_papers::janus;
 use tidegate_lab_papers::sim::adapt::{depth, hls, yahoo};
 use tidegate_lab_papers::sim::paper::coflows::coflows;
 use tidegate_lab_papers::sim::paper::{report as paper, tables};
-use tidegate_lab_papers::sim::{beside, fleet, frames, links as fd_mvqs, optimum, place, traces};
+use tidegate_lab_papers::sim::{
+    beside, fleet, frames, links as fd_mvqs, optimum, place, start, traces,
+};
 use tidegate_schedule::SchedulerName;
 
 use super::catalogue::RIVALS;
@@ -59,10 +61,11 @@ const SEEDS: &[&str] = &["seed", "seeds"];
 
 /// All of them.
 #[rustfmt::skip]
-pub const SCENARIOS: [Scenario; 31] = [
+pub const SCENARIOS: [Scenario; 32] = [
     scenario("node-hol", "Alarms beside bulk at 160 % of 2 Mbit/s, under each scheduler", &["seed", "scheduler", "law", "speed"], |lab, asked| lab.hol(asked)),
     scenario("node-steps", "A link that falls from 8 to 1 Mbit/s and rises, and 15 other disturbances", &["seed", "law", "speed"], |lab, asked| lab.steps(asked)),
     scenario("node-beside", "A node at a tail-drop queue that a Reno or CUBIC flow fills, beside BBR in its place: see --law tide-beside", &["seed", "law"], |_, asked| beside::run(&asked.laws(), asked.seed())),
+    scenario("node-start", "How soon a node that knows nothing fills links of 1 to 100 Mbit/s over 20 to 200 ms", &["seed", "law"], |_, asked| start::run(&asked.laws(), asked.seed())),
     scenario("node-seeds", "Random worlds: nothing is lost, nothing is stuck, no promise is broken", &["seed", "seeds", "speed"], |lab, asked| lab.seeds(asked)),
     scenario("node-janus", "JANUS's evaluation of one node, 39 cases under each scheduler", &["seed"], |_, asked| paper::node_janus(asked.seed())),
     scenario("node-tables", "JANUS's figures and tables of one busy node, each run several times", &["seed", "seeds", "data"], |_, asked| tables::tables(&asked.given.data, asked.seed(), asked.runs(RUNS))),

@@ -10,8 +10,11 @@ use tidegate_types::names::NamedVariants;
 pub(crate) fn by_name<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
-    T: NamedVariants + FromStr,
+    T: NamedVariants + FromStr<Err = String>,
 {
     let name = String::deserialize(deserializer)?;
-    name.parse().map_err(|_| D::Error::unknown_variant(&name, T::NAMES))
+    name.parse().map_err(|text| match T::GONE.iter().any(|(was, _)| *was == name) {
+        true => D::Error::custom(text),
+        false => D::Error::unknown_variant(&name, T::NAMES),
+    })
 }

@@ -32,6 +32,8 @@ pub(super) struct Gauge {
     marks: VecDeque<Mark>,
     /// Whether a sample has said that bytes are on the wire, since the last acknowledgement.
     is_waiting_told: bool,
+    /// A timer was seen to have fired since the last sample: what it took for lost may be there before the next.
+    is_timed_out: bool,
 }
 
 impl Gauge {
@@ -66,7 +68,9 @@ impl Gauge {
     /// the wire and have no answer: from then on the way may be silent.
     pub(super) fn sample(&mut self, now: Time, info: &TcpInfo) -> Option<PathSample> {
         let acked = (info.acked - self.first.min(info.acked)).min(self.handed);
+        let acked = acked + self.behind_a_gap(acked, info);
         let is_news = acked > self.acked;
+        self.is_timed_out |= info.is_timeout;
         if !is_news && (self.is_waiting_told || info.unsent >= self.handed - self.acked) {
             return None;
         }
@@ -81,8 +85,17 @@ impl Gauge {
             in_flight: Size(unacknowledged - login_left),
             unsent: Size(info.unsent.min(unacknowledged)),
             lost: Size(info.resent),
+            is_timeout: std::mem::take(&mut self.is_timed_out),
             tcp: Some(info.into()),
         })
+    }
+
+    /// Bytes that are there already and wait for a lost one before them, as far as segments are alike: without them a lost packet
+    /// looks like a round trip of silence, and then like a multiple of the rate.
+    fn behind_a_gap(&self, acked: u64, info: &TcpInfo) -> u64 {
+        let [there, all] = info.sacked.map(u64::from);
+        let sent = (self.handed - acked).saturating_sub(info.unsent);
+        if all > 0 { sent * there.min(all) / all } else { 0 }
     }
 
     /// Forgets the writes that are acknowledged; the round trip of the newest acknowledged byte.
@@ -147,6 +160,37 @@ mod tests {
         gauge.wrote(ms(9000), 100);
         let silent = gauge.sample(ms(9005), &info(105)).unwrap();
         assert_eq!((silent.delivered, silent.in_flight), (Size(105), Size(100)));
+    }
+
+    #[test]
+    fn what_is_there_behind_a_lost_segment_counts_once() {
+        let ms = Time::from_millis;
+        let mut gauge = Gauge::new(&info(0));
+        gauge.up(&info(0));
+        for write in 0..10 {
+            gauge.wrote(ms(write), 100);
+        }
+        let sacked = |acked, sacked| TcpInfo { acked, sacked, unsent: 0, ..TcpInfo::default() };
+        // The third is lost, the next four are there.
+        let sample = gauge.sample(ms(50), &sacked(200, [4, 8])).unwrap();
+        assert_eq!((sample.delivered, sample.in_flight), (Size(600), Size(400)));
+        assert_eq!(sample.rtt, Some(Duration::from_millis(45)));
+        let sample = gauge.sample(ms(60), &sacked(800, [0, 2])).unwrap();
+        assert_eq!((sample.delivered, sample.in_flight), (Size(800), Size(200)));
+        assert!(gauge.sample(ms(61), &sacked(800, [0, 2])).is_none());
+    }
+
+    #[test]
+    fn a_timer_that_fired_before_the_answer_came_is_told() {
+        let ms = Time::from_millis;
+        let mut gauge = Gauge::new(&info(0));
+        gauge.up(&info(0));
+        gauge.wrote(ms(0), 100);
+        assert!(gauge.sample(ms(5), &info(0)).is_some());
+        let silent = TcpInfo { is_timeout: true, resent: 100, ..info(0) };
+        assert!(gauge.sample(ms(300), &silent).is_none());
+        let late = TcpInfo { resent: 100, ..info(100) };
+        assert!(gauge.sample(ms(305), &late).is_some_and(|sample| sample.is_timeout));
     }
 
     #[test]

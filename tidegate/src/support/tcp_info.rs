@@ -14,6 +14,10 @@ use tidegate_types::units::Size;
 pub struct TcpInfo {
     /// Bytes that the far end acknowledged, since the connection was made.
     pub acked: u64,
+    /// Segments that the far end has behind a gap, and all that are on the way or there without an acknowledgement.
+    pub sacked: [u32; 2],
+    /// Its retransmission timer fired, and what it took for lost is not all acknowledged yet.
+    pub is_timeout: bool,
     /// Bytes in the socket's buffer that have not been sent.
     pub unsent: u64,
     /// Bytes sent again, which is how a sender sees loss; 0 before Linux 4.19.
@@ -52,9 +56,9 @@ impl From<&TcpInfo> for TcpState {
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Raw {
-    /// `tcpi_state` to the delivery-rate flag.
+    /// `tcpi_state` to the delivery-rate flag: the second is `tcpi_ca_state`.
     bytes: [u8; 8],
-    /// `tcpi_rto` to `tcpi_rcv_ssthresh`: the third is `tcpi_snd_mss`, the fifth `tcpi_unacked`.
+    /// `tcpi_rto` to `tcpi_rcv_ssthresh`: the third is `tcpi_snd_mss`, then come `tcpi_unacked` and `tcpi_sacked` at 4 and 5.
     words: [u32; 15],
     srtt_us: u32,
     /// `tcpi_rttvar` to `tcpi_total_retrans`: the third is `tcpi_snd_cwnd`.
@@ -107,6 +111,8 @@ pub fn read(socket: &impl AsRawFd) -> io::Result<TcpInfo> {
     let mss = u64::from(raw.words[2]);
     Ok(TcpInfo {
         acked: raw.bytes_acked,
+        sacked: [raw.words[5], raw.words[4]],
+        is_timeout: raw.bytes[1] == TIMEOUT,
         unsent: raw.notsent_bytes.into(),
         resent: raw.bytes_retrans,
         srtt: Duration::from_micros(raw.srtt_us.into()),
@@ -119,6 +125,8 @@ pub fn read(socket: &impl AsRawFd) -> io::Result<TcpInfo> {
     })
 }
 
+/// `TCP_CA_Loss`.
+const TIMEOUT: u8 = 4;
 const TOO_OLD: &str =
     "this kernel does not count acknowledged and unsent bytes: Linux 4.6 or newer does";
 

@@ -25,7 +25,8 @@ const PATIENT_ROUNDS: u32 = 4;
 const LEFT_OVER: f64 = 0.5;
 
 impl Tide {
-    pub(super) fn change_mode(&mut self, now: Time, ack: &Ack, is_too_long: bool) {
+    pub(crate) fn change_mode(&mut self, now: Time, ack: &Ack) {
+        let is_too_long = self.standing.is_too_long(now, self.rounds(1));
         match self.mode {
             Mode::Steady | Mode::Look(..) if is_too_long => self.drain(ack),
             Mode::Steady if self.looked_at + self.look_period() <= now && !ack.app_limited => {
@@ -89,9 +90,7 @@ impl Tide {
     fn verified(&mut self, now: Time, doubt: RouteChange) {
         let path = self.path();
         let is_left = doubt.least() - path > LEFT_OVER * self.target();
-        if is_left && self.rival.is_likely(now) {
-            self.rival.comes(now, doubt.least() - path, self.rate.get());
-        } else if is_left {
+        if is_left {
             if !doubt.is_over(now) {
                 self.mode = Mode::Doubt(doubt);
                 return;
@@ -103,8 +102,6 @@ impl Tide {
             if self.swing.is_restless() {
                 self.target.drained_in_vain(doubt.least() - path);
             }
-            let before = self.longer.map_or(path, |(_, before)| before.min(path));
-            self.longer = Some((now, before));
             self.trips.restart(doubt.least());
             self.rate.restart(now, rate.max(self.rate.get()));
         }
@@ -112,7 +109,7 @@ impl Tide {
     }
 
     /// The path is as long as we think.
-    pub(super) fn settled(&mut self, now: Time) {
+    pub(crate) fn settled(&mut self, now: Time) {
         self.standing.clear();
         self.mode = Mode::Steady;
         self.looked_at = now;

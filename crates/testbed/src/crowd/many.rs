@@ -96,7 +96,7 @@ pub(super) fn until_served(address: SocketAddr) -> io::Result<bool> {
     loop {
         match Client::connect(address, "many-0", None) {
             Ok(client) => return Ok(client.is_present),
-            Err(error) if begun.elapsed() > PATIENCE / 3 => return Err(error),
+            Err(error) if begun.elapsed() > PATIENCE => return Err(error),
             Err(_) => sleep(RETRY),
         }
     }

@@ -55,15 +55,16 @@ pub(super) struct Connection {
     shape: Shape,
     segments: VecDeque<Segment>,
     base: u64,
-    /// Segments kept although they are acknowledged, for one before them is not.
+    /// Segments kept although they are acknowledged, for one before them is not; and their bytes.
     ahead: usize,
+    ahead_bytes: u64,
     /// Number of the first segment never sent.
     unsent: u64,
     /// Segments that a timeout found lost and that wait for the congestion window.
     again: BTreeSet<u64>,
     last_sent: u64,
     newest_acked: u64,
-    /// Bytes handed over, acknowledged (as the sender's counter has it), found lost.
+    /// Bytes handed over, acknowledged without a gap before them, found lost.
     handed: u64,
     delivered: u64,
     lost: u64,
@@ -82,6 +83,10 @@ pub(super) struct Connection {
     progress_at: Time,
     srtt: Duration,
     backoff: u32,
+    /// The first number that the last timeout did not take for lost.
+    recovered: u64,
+    /// The timer fired since the last sample.
+    is_timed_out: bool,
     /// Whether the driver has planned its timer.
     pub(super) has_timer: bool,
 }
@@ -103,6 +108,7 @@ impl Connection {
             segments: VecDeque::new(),
             base: 0,
             ahead: 0,
+            ahead_bytes: 0,
             unsent: 0,
             again: BTreeSet::new(),
             last_sent: 0,
@@ -120,6 +126,8 @@ impl Connection {
             progress_at: Time::ZERO,
             srtt: Duration::ZERO,
             backoff: 0,
+            recovered: 0,
+            is_timed_out: false,
             has_timer: false,
         }
     }
@@ -229,6 +237,7 @@ impl Connection {
     /// it sends again.
     pub(super) fn hear(&mut self, now: Time) -> (Option<PathSample>, Vec<Packet>) {
         let (delivered, mut newest) = (self.delivered, None);
+        let known = delivered + self.ahead_bytes;
         // A window that was not in use does not grow.
         let is_full =
             self.window.as_ref().is_some_and(|one| self.under_way + 2 * PACKET >= one.window());
@@ -245,12 +254,16 @@ impl Connection {
             let segment = self.segments.pop_front().expect("there is a front");
             self.base += 1;
             self.ahead -= 1;
-            if self.spec.order == Order::Kept {
-                self.delivered += segment.piece.bytes;
-                newest = newest.max(Some(segment.handed).filter(|_| !segment.is_again));
-            }
+            self.ahead_bytes -= segment.piece.bytes;
+            self.delivered += segment.piece.bytes;
         }
-        let newly = self.delivered - delivered;
+        // As the kernel tells: what the far end has behind a gap is delivered.
+        let there = self.delivered + self.ahead_bytes;
+        // A kernel's window and timer follow what comes in order.
+        let newly = match self.spec.order {
+            Order::Kept => self.delivered - delivered,
+            Order::None => there - known,
+        };
         if newly > 0 {
             (self.progress_at, self.backoff) = (now, 0);
             if let Some(window) = self.window.as_mut().filter(|_| is_full) {
@@ -258,35 +271,34 @@ impl Connection {
             }
         }
         let again = self.find_lost();
-        let rtt = newest.filter(|_| newly > 0).map(|handed| now.since(handed));
+        let rtt = newest.map(|handed| now.since(handed));
         if let Some(rtt) = rtt {
             self.srtt = if self.srtt.is_zero() { rtt } else { (self.srtt * 7 + rtt) / 8 };
         }
         let sample = PathSample {
             rtt,
-            delivered: Size(self.delivered),
-            in_flight: Size(self.handed - self.delivered),
+            delivered: Size(there),
+            in_flight: Size(self.handed - there),
             unsent: Size(self.waiting()),
             lost: Size(self.lost),
+            is_timeout: self.is_timed_out || self.base < self.recovered,
             ..PathSample::default()
         };
-        ((newly > 0).then_some(sample), again)
+        self.is_timed_out &= there == known;
+        ((there > known).then_some(sample), again)
     }
 
-    /// One packet is acknowledged; without order its handing-over is the newest one known.
+    /// One packet is acknowledged; answers with when it was handed over, if that tells a round trip.
     fn acked(&mut self, number: u64) -> Option<Time> {
         let at = number.checked_sub(self.base)? as usize;
         let segment = self.segments.get_mut(at).filter(|segment| !segment.is_acked)?;
         segment.is_acked = true;
         self.ahead += 1;
+        self.ahead_bytes += segment.piece.bytes;
         // What waits to go again is not under way: a copy that was slow has come after all.
         if !self.again.remove(&number) {
             self.under_way = self.under_way.saturating_sub(segment.piece.bytes);
         }
-        if self.spec.order == Order::Kept {
-            return None;
-        }
-        self.delivered += segment.piece.bytes;
         Some(segment.handed).filter(|_| !segment.is_again)
     }
 
@@ -337,6 +349,7 @@ impl Connection {
         }
         self.progress_at = now;
         self.backoff += 1;
+        (self.recovered, self.is_timed_out) = (self.unsent, true);
         if let Some(window) = &mut self.window {
             window.timed_out(self.last_sent);
         }

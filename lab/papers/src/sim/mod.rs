@@ -8,6 +8,7 @@ pub mod links;
 pub mod optimum;
 pub mod paper;
 pub mod place;
+pub mod start;
 pub mod traces;
 
 pub(crate) use tidegate_lab_engine::sim::{

@@ -56,6 +56,9 @@ pub(crate) struct Options {
     /// Rounds; in each one everybody has a turn
     #[arg(long, default_value_t = 5)]
     pub(crate) runs: u32,
+    /// Only these, by name (may be given again)
+    #[arg(long = "only", value_name = "CONTESTANT")]
+    pub(crate) only: Vec<String>,
 }
 
 /// What came of one turn.
@@ -85,6 +88,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
         options.seconds
     ));
     let mut contestants = Contestant::ALL.to_vec();
+    let is_wanted = |one: &Contestant| options.only.iter().any(|name| name == one.name());
+    contestants.retain(|one| options.only.is_empty() || is_wanted(one));
     if let Err(error) = Program::Envoy.path() {
         found.lines.push(format!("skipped: envoy: {error}"));
         contestants.retain(|one| !one.needs_envoy());
@@ -106,7 +111,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     }
     let mut scales = Vec::new();
     for (name, pair) in SCALING {
-        if !contestants.contains(&pair[0]) {
+        if !pair.iter().all(|one| contestants.contains(one)) {
             continue;
         }
         let mut all = [Vec::new(), Vec::new()];

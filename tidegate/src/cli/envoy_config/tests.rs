@@ -149,3 +149,28 @@ fn the_injection_template_is_sound() {
     let matched = &documents[2]["spec"]["http"][0]["match"][0]["headers"];
     assert!(matched["x-tidegate-upstream"]["exact"].is_string(), "{matched}");
 }
+
+#[test]
+fn the_example_for_kubernetes_is_consistent() {
+    let own = env!("CARGO_MANIFEST_DIR");
+    let folder = format!("{own}/../packaging/kubernetes");
+    let files = Files::new("kubernetes");
+    let text = std::fs::read_to_string(format!("{folder}/proxy.toml")).unwrap();
+    let text = text.replace("/usr/share/tidegate/lua", &format!("{own}/lua"));
+    std::fs::write(files.0.join("proxy.toml"), text).unwrap();
+    let (needs, config) = files.needs();
+    let arguments = files.arguments(&["--istio", "--direction", "outbound"]);
+    let manifests = istio::render(&needs, &config, &arguments).unwrap();
+    let written = documents(&manifests).unwrap();
+    let patches = written[1]["spec"]["configPatches"].as_array().unwrap();
+    assert_eq!(patches[1]["match"]["context"], "SIDECAR_OUTBOUND");
+    let example = std::fs::read_to_string(format!("{folder}/example.yaml")).unwrap();
+    let example = documents(&example).unwrap();
+    let labels = &example[0]["spec"]["template"]["metadata"]["labels"];
+    assert_eq!(labels["tidegate"], written[0]["metadata"]["name"]);
+    let matched = &example[2]["spec"]["http"][0]["match"][0]["headers"];
+    let to = matched["x-tidegate-upstream"]["exact"].as_str().unwrap();
+    assert!(config.proxy.upstream.iter().any(|upstream| upstream.label() == to), "{to}");
+    let host = &example[2]["spec"]["hosts"][0];
+    assert_eq!(host.as_str(), config.proxy.route[0].host.first().map(String::as_str));
+}

@@ -1,4 +1,4 @@
-//! A connection that waits lends what it writes to its client by: who publishes a little to it alone writes that at once.
+//! A connection that waits lends what it writes to its client by: who publishes a little to a few writes that at once.
 //! No task is woken, and no other thread.
 
 use std::fmt;

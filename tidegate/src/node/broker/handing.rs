@@ -10,6 +10,9 @@ use super::publisher::Publisher;
 use super::seat::Seat;
 use super::way::Way;
 
+/// Subscribers that a publisher writes to by itself: for more of them several threads are faster.
+const FEW: usize = 8;
+
 /// Messages that are handed out at once.
 #[derive(Clone, Copy, Debug)]
 struct Handful<'m> {
@@ -18,19 +21,19 @@ struct Handful<'m> {
     run: Option<&'m Arc<MessageRun>>,
     /// Bytes of memory.
     footprint: usize,
-    /// They go to one subscriber, and to no other.
-    is_for_one: bool,
+    /// They go to few subscribers.
+    is_for_few: bool,
 }
 
 impl<'m> Handful<'m> {
     fn new(
         messages: &'m [Arc<Message>],
         run: Option<&'m Arc<MessageRun>>,
-        is_for_one: bool,
+        is_for_few: bool,
     ) -> Self {
         let of_each = || messages.iter().map(|message| message.footprint()).sum();
         let footprint = run.map_or_else(of_each, |run| run.footprint());
-        Handful { messages, run, footprint, is_for_one }
+        Handful { messages, run, footprint, is_for_few }
     }
 }
 
@@ -71,7 +74,7 @@ impl Publisher {
         }
         // Shared by all who get the run.
         let mut charge = MessageReservation::default();
-        let handful = Handful::new(run, whole.as_ref(), way.all.len() == 1);
+        let handful = Handful::new(run, whole.as_ref(), way.all.len() <= FEW);
         for (seat, target) in &way.all {
             if seat.is_durable() && target.qos > 0 {
                 for (message, waiters) in run.iter().zip(&mut waiters) {
@@ -112,7 +115,7 @@ impl Publisher {
         &mut self,
         seat: &Arc<Seat>,
         target: &Recipient,
-        Handful { messages, run, footprint, is_for_one }: Handful<'_>,
+        Handful { messages, run, footprint, is_for_few }: Handful<'_>,
         charge: &mut MessageReservation,
     ) {
         let mut outbox = seat.outbox();
@@ -141,7 +144,7 @@ impl Publisher {
         let mut times = Vec::new();
         let lent = messages
             .first()
-            .filter(|_| is_news && is_for_one)
+            .filter(|_| is_news && is_for_few)
             .and_then(|message| seat.direct.encode(message.arrived, &mut outbox, &mut times));
         let drops = outbox.take_drops();
         if self.session != Some(seat.id()) && seat.is_crowded(&outbox) {

@@ -53,8 +53,8 @@ pub struct Publisher {
     pub(super) held: Reservation,
     /// What ways take.
     bytes: usize,
-    /// The topic of messages that are gathered, and its way.
-    current: Option<(Bytes, Arc<Way>)>,
+    /// Messages of the last topic are gathered.
+    is_turned: bool,
     /// Messages of one topic that are not handed out yet.
     pub(super) run: Vec<Arc<Message>>,
     /// A subscriber that has much to take.
@@ -79,7 +79,7 @@ impl Publisher {
             turn: 0,
             held,
             bytes: 0,
-            current: None,
+            is_turned: false,
             run: Vec::new(),
             crowded: None,
             is_owner: false,
@@ -139,12 +139,13 @@ impl Publisher {
 
     /// Turns to a record of this topic: what was gathered of another one is handed out.
     pub(crate) fn turn_to(&mut self, topic: &Bytes) -> TopicFacts {
-        let is_same = self.current.as_ref().is_some_and(|(current, _)| current == topic);
-        if !is_same {
+        let is_same = self.last.as_ref().is_some_and(|(last, _)| last == topic);
+        if !self.is_turned || !is_same {
             self.finish_run();
-            self.current = Some((topic.clone(), self.way(topic)));
+            self.way(topic);
+            self.is_turned = true;
         }
-        let way = self.current.as_ref().map(|(_, way)| way);
+        let way = self.last.as_ref().map(|(_, way)| way);
         TopicFacts {
             is_local: way.is_some_and(|way| way.is_local),
             is_placed: way.is_some_and(|way| way.unit.is_some()),
@@ -154,7 +155,7 @@ impl Publisher {
     /// Gathers a record of the topic that it has turned to, to be handed out together with others. One that is for
     /// subscribers here only gives all that it has.
     pub(crate) fn gather(&mut self, record: &mut Offered, qos: u8) {
-        let Some((_, way)) = &self.current else { return };
+        let Some((_, way)) = &self.last else { return };
         let retain = wants_retain(record);
         if !retain && way.is_idle() {
             return;
@@ -315,12 +316,9 @@ impl Publisher {
 
     /// Hands out what was gathered: each subscriber is locked and woken once.
     pub(crate) fn finish_run(&mut self) {
-        let current = self.current.take();
+        self.is_turned = false;
         let Some(first) = self.run.first() else { return };
-        let way = match current {
-            Some((_, way)) => way,
-            None => self.way(&first.topic.clone()),
-        };
+        let way = self.way(&first.topic.clone());
         self.hand_out(&way);
     }
 }

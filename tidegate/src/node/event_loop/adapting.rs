@@ -180,8 +180,8 @@ mod tests {
     use crate::config::read;
     use crate::node::contract::{Clock, Order};
     use crate::node::event_loop;
-    use crate::script::ScriptSpec;
     use crate::script::rehearsal::{Line, Rehearsal};
+    use crate::script::{Script, ScriptSpec};
 
     fn record() -> Offered {
         Offered {

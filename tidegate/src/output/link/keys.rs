@@ -270,3 +270,28 @@ impl OutputKind for LinkOutputConfig {
         Ok(Box::new(self.options(surroundings)?))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_papers_schedule_comes_with_the_rest_of_the_paper_unless_told_otherwise() {
+        let of = |schedule: &str, predictor: Option<&str>, guard: Option<&str>| {
+            let text = |text: &str| text.to_owned();
+            let config = LinkOutputConfig {
+                schedule: Some(text(schedule)),
+                predictor: predictor.map(text),
+                guard: guard.map(text),
+                ..LinkOutputConfig::default()
+            };
+            (config.predictor().unwrap(), config.guard().unwrap().0)
+        };
+        let whole = of("fd-mvqs-paper", None, None);
+        assert_eq!(whole, (PredictorName::Chaos, RedundancyName::Off));
+        let told = of("fd-mvqs-paper", Some("ewma"), Some("copy"));
+        assert_eq!(told, (PredictorName::Ewma, RedundancyName::Copy));
+        let usual = (PredictorName::default(), RedundancyName::default());
+        assert_eq!(of("low-rtt", None, None), usual);
+    }
+}

@@ -22,7 +22,6 @@ use tokio::net::TcpStream;
 
 use self::connect::{Address, Endpoint, Sender};
 pub(super) use self::shared::Shared;
-pub(super) use self::sockets::Sockets;
 use super::answer::Failure;
 use super::body::Passing;
 use crate::config::Protocol;

@@ -70,7 +70,7 @@ enum Better {
 /// What a claim came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// The printed ratio, or a better one, is within the interval or beyond.
+    /// It is better than the other for certain, and the printed ratio, or a better one, is within the interval.
     Reproduced,
     /// It is better than the other for certain, and by less than printed.
     Smaller,
@@ -85,7 +85,7 @@ impl Verdict {
     fn of(ratio: Estimate, printed: f64) -> Verdict {
         let (low, high) = (ratio.mean - ratio.half, ratio.mean + ratio.half);
         match () {
-            () if low <= printed => Verdict::Reproduced,
+            () if high < 1.0 && low <= printed => Verdict::Reproduced,
             () if high < 1.0 => Verdict::Smaller,
             () if low > 1.0 => Verdict::Reversed,
             () => Verdict::Unseen,
@@ -224,6 +224,7 @@ mod tests {
         assert_eq!(Verdict::of(ratio(0.45, 0.1), 0.4), Verdict::Reproduced);
         assert_eq!(Verdict::of(ratio(0.7, 0.1), 0.4), Verdict::Smaller);
         assert_eq!(Verdict::of(ratio(0.95, 0.1), 0.4), Verdict::Unseen);
+        assert_eq!(Verdict::of(ratio(0.8, 0.5), 0.4), Verdict::Unseen, "it may be anything");
         assert_eq!(Verdict::of(ratio(1.2, 0.1), 0.4), Verdict::Reversed);
     }
 

@@ -98,9 +98,12 @@ fn who_publishes_to_one_who_waits_writes_by_himself() {
 #[test]
 fn many_and_much_are_for_the_tasks_of_those_who_get_it() {
     let hub = Hub::default();
-    let (one, two) = (Waiting::new(&hub, "+"), Waiting::new(&hub, "a"));
-    publish(&hub, "a", "for two");
-    assert!(one.is_rung() && two.is_rung() && one.written().is_empty());
+    let few: Vec<Waiting> = (0..8).map(|_| Waiting::new(&hub, "+")).collect();
+    publish(&hub, "a", "for eight");
+    assert!(few.iter().all(|one| !one.is_rung() && one.written() == "for eight"));
+    let _one_too_many = Waiting::new(&hub, "a");
+    publish(&hub, "a", "for nine");
+    assert!(few.iter().all(|one| one.is_rung() && one.written().is_empty()));
     let much = Waiting::new(&hub, "much/#");
     publish(&hub, "much/a", &"x".repeat(5000));
     assert!(much.is_rung() && much.written().is_empty());

@@ -111,7 +111,7 @@ fn a_client_that_goes_away_takes_its_message_back() {
         let first = first.begin(get("/first"));
         let mut second = Client::connect(address(&proxy)).await;
         let answer = second.begin(get("/second"));
-        until(|| proxy.hall.status().held == 2).await;
+        until(|| proxy.hall.status().held == 2 && !upstream.asked().is_empty()).await;
         assert_eq!(upstream.asked().len(), 1, "the second waits");
         drop((answer, second));
         until(|| proxy.hall.status().held == 1).await;
