@@ -17,7 +17,7 @@ use super::redundancy::RedundancyName;
 pub const GUARD_SHARE: f64 = 0.45;
 
 /// Whether of paths through one bottleneck only one carries data, unless told otherwise.
-pub const SPARE_SHARED: bool = false;
+pub const SPARE_SHARED: bool = true;
 /// Whether losses of congestion halve a path for a round trip, unless told otherwise.
 pub const BACK_OFF: bool = false;
 

@@ -9,7 +9,7 @@ use tokio::task::LocalSet;
 
 pub(super) use self::arguments::PROXY_HELP;
 pub use self::arguments::ProxyArguments;
-use crate::assembly::reload::Watch;
+use crate::assembly::reload::{Watch, in_place};
 use crate::assembly::run::{Signals, fates, load};
 use crate::assembly::{Taker, read_with_files};
 use crate::cli::envoy::ExtProcArguments;
@@ -113,7 +113,8 @@ fn reload(file: Option<&Path>, guest: Guest, running: &mut Running) -> anyhow::R
         }
     };
     fits(&new, guest)?;
-    let waiting = running.change(new)?;
+    let script = in_place(&running.config().script, new.script)?;
+    let waiting = running.change(Config { script, ..new })?;
     tracing::info!("the configuration was read again and is in force");
     if !waiting.is_empty() {
         tracing::warn!(

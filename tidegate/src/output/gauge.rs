@@ -32,6 +32,8 @@ pub(super) struct Gauge {
     marks: VecDeque<Mark>,
     /// Whether a sample has said that bytes are on the wire, since the last acknowledgement.
     is_waiting_told: bool,
+    /// A timer was seen to have fired since the last sample: what it took for lost may be there before the next.
+    is_timed_out: bool,
 }
 
 impl Gauge {
@@ -68,6 +70,7 @@ impl Gauge {
         let acked = (info.acked - self.first.min(info.acked)).min(self.handed);
         let acked = acked + self.behind_a_gap(acked, info);
         let is_news = acked > self.acked;
+        self.is_timed_out |= info.is_timeout;
         if !is_news && (self.is_waiting_told || info.unsent >= self.handed - self.acked) {
             return None;
         }
@@ -82,7 +85,7 @@ impl Gauge {
             in_flight: Size(unacknowledged - login_left),
             unsent: Size(info.unsent.min(unacknowledged)),
             lost: Size(info.resent),
-            is_timeout: info.is_timeout,
+            is_timeout: std::mem::take(&mut self.is_timed_out),
             tcp: Some(info.into()),
         })
     }
@@ -175,6 +178,19 @@ mod tests {
         let sample = gauge.sample(ms(60), &sacked(800, [0, 2])).unwrap();
         assert_eq!((sample.delivered, sample.in_flight), (Size(800), Size(200)));
         assert!(gauge.sample(ms(61), &sacked(800, [0, 2])).is_none());
+    }
+
+    #[test]
+    fn a_timer_that_fired_before_the_answer_came_is_told() {
+        let ms = Time::from_millis;
+        let mut gauge = Gauge::new(&info(0));
+        gauge.up(&info(0));
+        gauge.wrote(ms(0), 100);
+        assert!(gauge.sample(ms(5), &info(0)).is_some());
+        let silent = TcpInfo { is_timeout: true, resent: 100, ..info(0) };
+        assert!(gauge.sample(ms(300), &silent).is_none());
+        let late = TcpInfo { resent: 100, ..info(100) };
+        assert!(gauge.sample(ms(305), &late).is_some_and(|sample| sample.is_timeout));
     }
 
     #[test]

@@ -85,6 +85,8 @@ pub(super) struct Connection {
     backoff: u32,
     /// The first number that the last timeout did not take for lost.
     recovered: u64,
+    /// The timer fired since the last sample.
+    is_timed_out: bool,
     /// Whether the driver has planned its timer.
     pub(super) has_timer: bool,
 }
@@ -125,6 +127,7 @@ impl Connection {
             srtt: Duration::ZERO,
             backoff: 0,
             recovered: 0,
+            is_timed_out: false,
             has_timer: false,
         }
     }
@@ -278,9 +281,10 @@ impl Connection {
             in_flight: Size(self.handed - there),
             unsent: Size(self.waiting()),
             lost: Size(self.lost),
-            is_timeout: self.base < self.recovered,
+            is_timeout: self.is_timed_out || self.base < self.recovered,
             ..PathSample::default()
         };
+        self.is_timed_out &= there == known;
         ((there > known).then_some(sample), again)
     }
 
@@ -345,7 +349,7 @@ impl Connection {
         }
         self.progress_at = now;
         self.backoff += 1;
-        self.recovered = self.unsent;
+        (self.recovered, self.is_timed_out) = (self.unsent, true);
         if let Some(window) = &mut self.window {
             window.timed_out(self.last_sent);
         }

@@ -188,6 +188,16 @@ mod tests {
     }
 
     #[test]
+    fn the_papers_knobs_are_a_ladder_by_name() {
+        let mez = load(Some(Path::new("mez")), false).unwrap();
+        let rungs = mez.ladder.rungs();
+        assert!(mez.is_generic && mez.looks_back() && !load(None, false).unwrap().looks_back());
+        let knobs = |of: fn(&Rung) -> bool| rungs.iter().any(of);
+        assert!(knobs(|rung| rung.knobs.blur > 0) && knobs(|rung| rung.is_gray));
+        assert!(knobs(|rung| rung.eighths < 8 && rung.knobs.is_none() && !rung.is_gray));
+    }
+
+    #[test]
     fn what_is_written_is_read() {
         let written: Written = serde_json::from_str(GENERIC).unwrap();
         let mut written = Written::new("here".into(), written.rungs);

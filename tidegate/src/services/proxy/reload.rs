@@ -11,7 +11,6 @@ use tidegate_node::rules::ScriptId;
 use super::plan::{plan, sides, specs};
 use super::run::{Made, Running};
 use super::way::Table;
-use crate::assembly::reload::in_place;
 use crate::config::{Config, ProxyConfig};
 use crate::keys::key::Reload;
 use crate::keys::table::Table as _;
@@ -26,7 +25,8 @@ impl Running {
         &self.config
     }
 
-    /// Puts another configuration in force, which has no error. Returns what of it needs a new start.
+    /// Puts another configuration in force, which has no error and in which scripts are at the places that they have.
+    /// Returns what of it needs a new start.
     ///
     /// # Errors
     /// It cannot be used: nothing has changed.
@@ -40,7 +40,7 @@ impl Running {
         let ProxyConfig { access_log, access_format, threads, .. } = before.proxy.clone();
         let config = Config {
             proxy: ProxyConfig { access_log, access_format, threads, ..new.proxy },
-            script: in_place(&before.script, new.script)?,
+            script: new.script,
             ..before.clone()
         };
         let load = |(place, spec)| Script::load(spec, ScriptId(place as u16));

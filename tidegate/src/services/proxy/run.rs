@@ -48,7 +48,6 @@ pub(crate) struct Running {
     pub(super) room: Account,
     /// What is in force.
     pub(super) config: Config,
-    pub(super) guest: Guest,
     pub(super) gate: Rc<Gate>,
     pub(super) doors: Doors,
     pub(super) workers: Rc<Workers>,
@@ -130,7 +129,6 @@ pub(crate) fn start(config: &Config, guest: Guest) -> anyhow::Result<Running> {
         #[cfg(test)]
         room,
         config: config.clone(),
-        guest,
         gate,
         doors,
         workers,
