@@ -15,8 +15,10 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::tcp::OwnedReadHalf;
 use tokio::task::unconstrained;
+
+use super::second::SecondHand;
 
 /// Bytes of one TLS record: it can be read only when all of it has come, so on a slow line it is small;
 /// it costs 22 bytes or a little more.
@@ -30,26 +32,6 @@ pub struct Stream {
     tls: Option<Box<Tls>>,
     /// Bytes handed to the kernel, those of TLS itself with them.
     handed: u64,
-}
-
-/// By this somebody else writes to the connection, while its owner does not. Its end closes nothing.
-#[derive(Debug)]
-pub struct SecondHand(Option<OwnedWriteHalf>);
-
-impl SecondHand {
-    /// As [`Stream::try_write`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.as_ref().ok_or(io::ErrorKind::NotConnected)?.try_write(bytes)
-    }
-}
-
-impl Drop for SecondHand {
-    fn drop(&mut self) {
-        self.0.take().into_iter().for_each(OwnedWriteHalf::forget);
-    }
 }
 
 #[derive(Debug)]
