@@ -38,7 +38,8 @@ SIDE = (0.004491556, 0.005986)
 PATIENCE_S = 60.0
 """How long the node may take for what waits at the end."""
 CONNECTIONS = 64
-"""Taxis share so many connections: each is a client of a library with threads of its own."""
+"""Taxis share so many connections: each is a client of a library with threads of its own. Those of a region on one
+connection share a subscription there, for a second one of the same filter would take the place of the first."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,9 +76,9 @@ def read(file: pathlib.Path, limit: int) -> list[Ride]:
 
 
 def region(place: tuple[float, float]) -> str:
-    """How many regions it is east and south of the first one, from 1."""
+    """How many regions it is east and south of the first one, from 1; what is beyond its edge is in the first one there."""
     east, south = (place[1] - ORIGIN[1]) / SIDE[1], (ORIGIN[0] - place[0]) / SIDE[0]
-    return f"{int(east + 0.5) + 1}-{int(south + 0.5) + 1}"
+    return f"{max(int(east + 0.5), 0) + 1}-{max(int(south + 0.5), 0) + 1}"
 
 
 def reports(rides: list[Ride]) -> Iterator[tuple[float, Ride, float]]:
@@ -99,7 +100,10 @@ class Taxis:
     def __init__(self, address: str, count: int) -> None:
         """Connects; taxis share the connections."""
         self._clients = [tidegate.Client(address) for _ in range(min(count, CONNECTIONS))]
-        self._listens: dict[int, tuple[str, tidegate.Subscription]] = {}
+        self._listens: dict[int, tuple[str, int]] = {}
+        """Region and connection of each taxi."""
+        self._shared: dict[tuple[str, int], tuple[tidegate.Subscription, int]] = {}
+        """Subscriptions by region and connection, with the taxis that share each."""
         self.heard: Counter[str] = Counter()
         self.most: Counter[str] = Counter()
         """Taxis that each region had at once at most."""
@@ -112,26 +116,63 @@ class Taxis:
             self._listens[id(ride)] = before
             return
         if before is not None:
-            self._leaves(*before)
+            self._leaves(before)
         if area is not None:
-            client = self._clients[id(ride) // 64 % len(self._clients)]
-            self._listens[id(ride)] = area, client.subscribe(f"region/{area}/update", qos=0)
+            way = area, id(ride) // 64 % len(self._clients)
+            self._listens[id(ride)] = way
+            self._comes(way)
             self._here[area] += 1
             self.most[area] = max(self.most[area], self._here[area])
 
-    def _leaves(self, area: str, subscription: tidegate.Subscription) -> None:
-        subscription.close()
+    def _comes(self, way: tuple[str, int]) -> None:
+        area, connection = way
+        if way in self._shared:
+            subscription, taxis = self._shared[way]
+            self._hear(area, subscription, taxis)
+        else:
+            subscription, taxis = self._clients[connection].subscribe(f"region/{area}/update", qos=0), 0
+        self._shared[way] = subscription, taxis + 1
+
+    def _leaves(self, way: tuple[str, int]) -> None:
+        area, _ = way
+        subscription, taxis = self._shared.pop(way)
         self._here[area] -= 1
+        if taxis == 1:
+            subscription.close()
+        else:
+            self._shared[way] = subscription, taxis - 1
+        self._hear(area, subscription, taxis)
+
+    def _hear(self, area: str, subscription: tidegate.Subscription, taxis: int) -> None:
+        """What came until now came to each of the taxis that share a subscription."""
         while subscription.get(0) is not None:
-            self.heard[area] += 1
+            self.heard[area] += taxis
 
     def close(self) -> None:
         """All have arrived."""
-        for area, subscription in self._listens.values():
-            self._leaves(area, subscription)
+        for way in self._listens.values():
+            self._leaves(way)
         self._listens = {}
         for client in self._clients:
             client.close()
+
+
+class Service(threading.Thread):
+    """What `serve` does, and what went wrong there."""
+
+    def __init__(self, client: tidegate.Client) -> None:
+        """Does not begin yet."""
+        super().__init__(daemon=True)
+        self._client = client
+        self.done = threading.Event()
+        self.failed: Exception | None = None
+
+    def run(self) -> None:
+        """Until it is done."""
+        try:
+            serve(self._client, self.done)
+        except Exception as error:  # noqa: BLE001 whatever it is, the program ends with it
+            self.failed = error
 
 
 def serve(client: tidegate.Client, done: threading.Event) -> None:
@@ -194,15 +235,15 @@ def main() -> int:
     parser.add_argument("--plan", type=pathlib.Path)
     options = parser.parse_args()
     rides = read(options.rides, options.limit)
-    taxis, done = Taxis(options.address, len(rides)), threading.Event()
+    taxis, before = Taxis(options.address, len(rides)), measured(options.http)
     with tidegate.Client(options.address) as driver, tidegate.Client(options.address) as service:
-        serving = threading.Thread(target=serve, args=(service, done))
+        serving = Service(service)
         serving.start()
         began = time.monotonic()
         count = drive(rides, options.speedup, driver, taxis)
         took = (time.monotonic() - began) * options.speedup
-        seen = settled(options.http, count, len(rides))
-        done.set()
+        seen = settled(options.http, count, len(rides), before, serving)
+        serving.done.set()
         serving.join()
         taxis.close()
     for one in seen:
@@ -230,11 +271,26 @@ def main() -> int:
     return 0
 
 
-def settled(http: str, positions: int, rides: int) -> list[dict[str, Any]]:
-    """What the node measured, once it has worked on all of it, and the service has told all that the regions said."""
+def measured(http: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """What the node has measured since it began, by operator and topic."""
+    return {(one["operator"], one["topic"]): one for one in tidegate.status(http)["operators"]}
+
+
+def settled(
+    http: str, positions: int, rides: int, before: dict[tuple[str, str], dict[str, Any]], service: Service
+) -> list[dict[str, Any]]:
+    """What the node measured since `before`, once it has worked on all of it, and the service has told all that the regions
+    said. Its times are of all that it has seen."""
     began = time.monotonic()
     while time.monotonic() - began < PATIENCE_S:
-        seen = [one for one in tidegate.status(http)["operators"] if one["records"]]
+        if service.failed is not None:
+            raise service.failed
+        seen = []
+        for name, one in measured(http).items():
+            old = before.get(name, {"records": 0, "results": 0})
+            since = one | {count: one[count] - old[count] for count in ("records", "results")}
+            if since["records"]:
+                seen.append(since)
         count: Counter[str] = Counter()
         for one in seen:
             count[one["operator"]] += one["records"] - one["waiting_records"]

@@ -1,7 +1,8 @@
 //! MPTCP's windows: each loss halves one, and what acknowledgements add is bounded by what all paths together would add to one.
 //! Source: RFC 6356, section 3 (LIA), with Reno's slow start and halving (RFC 5681).
 //! Inputs: acknowledgements, and the factor of all paths. Outputs: window in bytes, no pace. O(1) an acknowledgement.
-//! Deviations: alone, or before the factor is known, it is Reno.
+//! Deviations: alone, or before the factor is known, it is Reno. What is lost of packets sent before a cut is of that cut only
+//! where it is found within a round trip of it: an acknowledgement names no lost packet.
 //! Limits: `WINDOW_MIN`.
 
 use std::time::Duration;

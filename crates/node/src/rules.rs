@@ -106,6 +106,11 @@ impl Rule {
         }
     }
 
+    /// Whether a neighbour may carry its records.
+    pub(crate) fn may_go_by(&self, peer: OutputId) -> bool {
+        self.lent_to.as_ref().is_none_or(|only| only.contains(&peer))
+    }
+
     /// The rule of neighbours' records of a class: served by `by`, which is less urgent than all of the
     /// node's own, so that own records go first; told when the far end has them, so that the neighbour
     /// answers for them until then.

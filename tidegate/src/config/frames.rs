@@ -59,6 +59,8 @@ keys! {
         /// Bytes kept there of each camera of another node, where its subscribers come, as frames were sent: a replay of a
         /// camera that is away has them, after a restart, too. 0: they stay in memory only.
         pub replica_keep: ByteSize = ByteSize(Size::from_mib(64)),
+        /// Bytes kept there of all of these together: of the camera that sent nothing for longest the oldest frames go.
+        pub replica_keep_all: ByteSize = ByteSize(Size::from_mib(1024)),
         /// Nodes that may register cameras here. Default: all with a certificate.
         pub nodes: Vec<String> = Vec::new(); sample(r#"["cam-node-1"]"#),
         /// Authorities of all certificates. Default: that of [fleet], as for the next two.

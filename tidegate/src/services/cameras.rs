@@ -57,6 +57,8 @@ pub use self::preview::{BOUNDARY, Preview};
 use self::recent::Recent;
 pub use self::recent::RecentLimit;
 use self::register::{NEWS_MAX, Registrar};
+use self::replica::ReplicaDisk;
+pub use self::replica::ReplicaOptions;
 pub use self::sender::{SendOptions, topics};
 use self::service::FramesService;
 pub use self::shelf::Shelf;
@@ -110,7 +112,7 @@ pub struct FramesOptions {
     /// Where frames are kept, if anywhere.
     pub store: Option<StoreOptions>,
     /// Where frames of other nodes' cameras are kept, if anywhere.
-    pub replica_store: Option<StoreOptions>,
+    pub replica_store: Option<ReplicaOptions>,
 }
 
 /// Starts it. Answers the addresses, with the ports that the system chose.
@@ -128,7 +130,11 @@ pub async fn start(
     shelf.replicate(options.replica, intake.hub().account_of_listener(), &options.node);
     if let Some(store) = options.replica_store.clone() {
         let name = store.directory.display().to_string();
-        shelf.store(store).with_context(|| format!("[frames] directory {name}"))?;
+        let account = intake.hub().account_of_listener();
+        // It reads all that is there.
+        let opened = tokio::task::spawn_blocking(move || ReplicaDisk::open(store, &account));
+        let (disk, known) = opened.await?.with_context(|| format!("[frames] directory {name}"))?;
+        shelf.store(disk, known);
     }
     board.set(shelf.clone(), cameras.clone());
     for camera in cameras.values() {

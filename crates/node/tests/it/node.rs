@@ -10,4 +10,3 @@ mod granting;
 mod limiting;
 mod owning;
 mod reloading;
-mod sharing;

@@ -37,6 +37,11 @@ impl QueueGroup {
         self.ranks[timing as usize].first().copied()
     }
 
+    /// From the most urgent one on.
+    pub(super) fn ranked(&self, timing: Timing) -> impl Iterator<Item = &Rank> {
+        self.ranks[timing as usize].iter()
+    }
+
     pub(super) fn replace(&mut self, old: [Option<Rank>; 2], new: [Option<Rank>; 2]) {
         for (ranks, (old, new)) in self.ranks.iter_mut().zip(old.into_iter().zip(new)) {
             if old == new {

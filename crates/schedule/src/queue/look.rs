@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use tidegate_types::class::ClassId;
-use tidegate_types::ids::OutputId;
+use tidegate_types::ids::{OutputId, RuleId};
 
-use super::{Backlog, DeliveryKey, DeliveryState, List, QueueKey, Queues, Timing};
+use super::{Backlog, DeliveryKey, DeliveryState, List, QueueKey, QueueSpec, Queues, Timing};
 
 impl Queues {
     /// What waits in a class for an output.
@@ -58,10 +58,16 @@ impl Queues {
         }
     }
 
-    /// The oldest delivery of a class on a list.
-    pub fn oldest_on(&self, list: &List, class: ClassId) -> Option<DeliveryKey> {
+    /// The oldest delivery of a class on a list, of the records of some rules.
+    pub fn oldest_on(
+        &self,
+        list: &List,
+        class: ClassId,
+        is_of: impl Fn(RuleId) -> bool,
+    ) -> Option<DeliveryKey> {
         let mut all = std::iter::successors(list.front, |&key| self.deliveries[key].next);
-        all.find(|&key| self.deliveries[key].spec.class == class)
+        let is_meant = |spec: &QueueSpec| spec.class == class && is_of(spec.rule);
+        all.find(|&key| is_meant(&self.deliveries[key].spec))
     }
 
     /// The oldest waiting delivery of a queue.

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 
 use slotmap::SlotMap;
 use tidegate_types::class::ClassId;
-use tidegate_types::ids::OutputId;
+use tidegate_types::ids::{OutputId, RuleId};
 use tidegate_types::units::Time;
 
 pub use self::delivery::{Delivery, DeliveryState, Progress, Timing};
@@ -229,6 +229,16 @@ impl Queues {
         output: OutputId,
         now: Time,
     ) -> [Option<DeliveryKey>; 2] {
+        self.heads_of((class, output), now, |_| true)
+    }
+
+    /// The same of the records of some rules.
+    pub fn heads_of(
+        &mut self,
+        (class, output): (ClassId, OutputId),
+        now: Time,
+        is_of: impl Fn(RuleId) -> bool,
+    ) -> [Option<DeliveryKey>; 2] {
         let place = self.group_at(class, output);
         if self.groups[place].records == [0, 0] {
             return [None; 2];
@@ -238,14 +248,15 @@ impl Queues {
             self.turn_late(late.queue, place);
             live = self.groups[place].first(Timing::Live);
         }
-        let late = self.groups[place].first(Timing::Late);
-        let head = |(rank, timing): (Option<Rank>, Timing)| {
-            let queue = &self.queues[rank?.queue];
+        let head = |timing: Timing| {
+            let mut ranks = self.groups[place].ranked(timing);
+            let rank = ranks.find(|rank| is_of(self.queues[rank.queue].spec.rule))?;
+            let queue = &self.queues[rank.queue];
             // A strict queue keeps all its records in the live list, wherever it is ranked.
             let list = if queue.spec.strict_order { Timing::Live } else { timing };
             queue.lists[list as usize].at(queue.next_end())
         };
-        [(live, Timing::Live), (late, Timing::Late)].map(head)
+        [Timing::Live, Timing::Late].map(head)
     }
 
     /// Whether a record of this deadline is late.
@@ -349,7 +360,6 @@ impl Queues {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_types::ids::RuleId;
     use tidegate_types::units::Size;
 
     use super::*;
@@ -414,6 +424,21 @@ mod tests {
         let b2 = bench.insert(b, 40);
         assert_eq!(bench.drain(Timing::Live, 0), [b1, a1, a2, b2]);
         assert!(bench.queues.is_empty());
+    }
+
+    #[test]
+    fn of_some_rules_the_head_is_the_most_urgent_of_theirs() {
+        let mut bench = Bench::new(Ranking::Deadline);
+        let mut of = |rule| {
+            bench.queues.open(QueueSpec { rule: RuleId(rule), ..spec(Discipline::Fifo, false) })
+        };
+        let (first, other) = (of(1), of(2));
+        let [late, live] = [10, 60].map(|at| bench.insert(other, at));
+        [5, 50].map(|at| bench.insert(first, at));
+        let mut heads = |rule| {
+            bench.queues.heads_of((CLASS, OUTPUT), Time::from_millis(20), |of| of == RuleId(rule))
+        };
+        assert_eq!((heads(2), heads(3)), ([Some(live), Some(late)], [None; 2]));
     }
 
     #[test]

@@ -10,3 +10,4 @@ mod logged;
 mod marking;
 mod outputs;
 mod patient;
+mod sharing;

@@ -19,8 +19,8 @@ use crate::node::event_loop::Running;
 use crate::observe::status::Boards;
 use crate::services::cameras::site::site;
 use crate::services::cameras::{
-    self, CameraOptions, FramesOptions, RecentLimit, SendOptions, Shelf, Source, SourceOptions,
-    StoreOptions, load_ladder, topics,
+    self, CameraOptions, FramesOptions, RecentLimit, ReplicaOptions, SendOptions, Shelf, Source,
+    SourceOptions, StoreOptions, load_ladder, topics,
 };
 
 /// Bytes of a piece that goes by a link: ten of them make a frame of a tight channel, so what is given up of
@@ -122,8 +122,10 @@ pub(crate) async fn start_frames(
         None => None,
     };
     let replica_store = store.clone().filter(|_| is_local && frames.replica_keep.0.0 > 0);
-    let replica_store =
-        replica_store.map(|store| StoreOptions { room: frames.replica_keep.0.0, ..store });
+    let replica_store = replica_store.map(|StoreOptions { directory, keys, .. }| {
+        let (each, all) = (frames.replica_keep.0.0, frames.replica_keep_all.0.0);
+        ReplicaOptions { directory, each, all, keys }
+    });
     let options = FramesOptions {
         node: config.node.name().into(),
         listen,

@@ -18,19 +18,19 @@ const MEGABIT: f64 = 125.0;
 
 /// Finds them, and judges them by what they were not found with.
 pub(super) fn gains(arguments: &GainsArguments) -> anyhow::Result<()> {
+    let (rate, accuracy) = (arguments.rate, arguments.accuracy);
+    ensure!((0.01..=1000.0).contains(&rate), "--rate {rate}: 0.01 to 1,000 frames a second");
+    ensure!((0.0..=1.0).contains(&accuracy), "--accuracy {accuracy}: 0 to 1");
     let way = arguments.way.0;
     let mut channels = Vec::new();
     for file in &arguments.recordings {
         channels.push(read(file, way).with_context(|| file.display().to_string())?);
     }
     let (known, held) = parted(channels);
-    let target = FrameTarget {
-        latency: arguments.latency.0,
-        accuracy: arguments.accuracy,
-        policy: InfeasiblePolicy::Degrade,
-    };
+    let target =
+        FrameTarget { latency: arguments.latency.0, accuracy, policy: InfeasiblePolicy::Degrade };
     let ladder = load_ladder(arguments.ladder.as_deref(), false)?.ladder;
-    let camera = TunedCamera { rate: arguments.rate, ladder, target };
+    let camera = TunedCamera { rate, ladder, target };
     let mut tried = 0;
     let found = tune_gains(&camera, &known, |_, _| tried += 1);
     let mut out = io::stderr();

@@ -122,8 +122,10 @@ impl Hub {
     pub fn new(options: HubOptions) -> Self {
         let all = Account::new(options.clients.saturating_add(options.retained));
         let retained = all.share(Level::Kind, options.retained);
+        let account = all.share(Level::All, options.clients);
         Hub(Arc::new(Inner {
-            account: all.share(Level::All, options.clients),
+            meters: Meters::new(account.clone()),
+            account,
             subscriptions: Account::new(usize::MAX),
             bounds: OutboxLimits { count: usize::MAX, bytes: options.queue },
             table: RwLock::default(),
@@ -132,7 +134,6 @@ impl Hub {
             has_local: AtomicBool::new(false),
             retained: Mutex::new(Retained::new(retained)),
             counts: BrokerCounts::default(),
-            meters: Meters::default(),
             group: OnceLock::new(),
             journal: OnceLock::new(),
         }))

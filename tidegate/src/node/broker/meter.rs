@@ -12,11 +12,14 @@ use tidegate_cluster::handover::histogram::TimeHistogram;
 use tidegate_cluster::handover::loads::UnitCounts;
 use tidegate_node::status::StageTimes;
 use tidegate_stream::StepError;
+use tidegate_types::account::{Account, Kind, Reservation};
 
 /// Topics of one operator with figures of their own, the regions of a large city; all others have theirs together.
 const TOPICS_MAX: usize = 2048;
 /// Topics of all operators with figures of their own; each has four histograms, about 40 kB where it is busy.
 const METERS_MAX: usize = 4096;
+/// What one is reserved: about what a busy one has; one that rests has a tenth, and shares it with who looked.
+const METER_BYTES: usize = 40_000;
 /// The topic of those that have no figures of their own.
 const OTHERS: &str = "(others)";
 
@@ -114,7 +117,10 @@ pub struct Meter {
     placed: Option<Placed>,
     /// Records that came and are neither worked on nor dropped.
     waiting: AtomicU64,
-    figures: Mutex<Figures>,
+    /// Who looks shares them: they are copied when something is counted while somebody does.
+    figures: Mutex<Arc<Figures>>,
+    /// None for those of all others: there are few.
+    _room: Option<Reservation>,
 }
 
 impl Meter {
@@ -123,14 +129,19 @@ impl Meter {
         self.number
     }
 
-    fn figures(&self) -> MutexGuard<'_, Figures> {
+    fn figures(&self) -> MutexGuard<'_, Arc<Figures>> {
         self.figures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn count(&self, change: impl FnOnce(&mut Figures)) {
+        change(Arc::make_mut(&mut self.figures()));
+    }
+
     pub(crate) fn came(&self, bound: Duration) {
-        let mut figures = self.figures();
-        figures.records += 1;
-        figures.bound = bound;
+        self.count(|figures| {
+            figures.records += 1;
+            figures.bound = bound;
+        });
     }
 
     pub(crate) fn waits(&self) {
@@ -141,7 +152,7 @@ impl Meter {
         if why != DropWhy::Outputs {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
         }
-        self.figures().dropped[why as usize] += 1;
+        self.count(|figures| figures.dropped[why as usize] += 1);
     }
 
     /// A record was worked on: how long it waited, when it was done after its arrival, and what that cost.
@@ -153,7 +164,8 @@ impl Meter {
     ) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         let seconds = cpu.as_secs_f64();
-        let mut figures = self.figures();
+        let mut shared = self.figures();
+        let figures = Arc::make_mut(&mut shared);
         figures.worked += 1;
         figures.results += results as u64;
         figures.wait.record(wait);
@@ -169,9 +181,10 @@ impl Meter {
     }
 
     fn delivered(&self, took: Duration) {
-        let mut figures = self.figures();
-        figures.delivery.record(took);
-        figures.violated += u64::from(took > figures.bound);
+        self.count(|figures| {
+            figures.delivery.record(took);
+            figures.violated += u64::from(took > figures.bound);
+        });
     }
 }
 
@@ -185,21 +198,31 @@ pub struct MeterStatus {
     /// Records that wait or are worked on.
     pub waiting: u64,
     /// What was counted.
-    pub figures: Figures,
+    pub figures: Arc<Figures>,
 }
 
 #[derive(Debug, Default)]
 struct Table {
     all: BTreeMap<u32, Arc<Meter>>,
     names: BTreeMap<(Arc<str>, Bytes), u32>,
+    /// How many names each operator has.
+    of_each: BTreeMap<Arc<str>, usize>,
     given: u32,
 }
 
 /// The meters of a node. Cheap to clone; all clones are the same.
-#[derive(Clone, Debug, Default)]
-pub struct Meters(Arc<RwLock<Table>>);
+#[derive(Clone, Debug)]
+pub struct Meters {
+    table: Arc<RwLock<Table>>,
+    account: Account,
+}
 
 impl Meters {
+    /// None yet; those that clients' topics make are on this account.
+    pub fn new(account: Account) -> Self {
+        Meters { table: Arc::default(), account }
+    }
+
     /// The meter of an operator's topic.
     pub fn of(&self, operator: &str, topic: &Bytes) -> Arc<Meter> {
         self.of_placed(operator, topic, None)
@@ -207,14 +230,15 @@ impl Meters {
 
     /// The same of a topic that may be of a unit; the others of each unit are counted apart.
     pub fn of_placed(&self, operator: &str, topic: &Bytes, placed: Option<Placed>) -> Arc<Meter> {
-        let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let name: Arc<str> = operator.into();
-        let own = table.names.range((name.clone(), Bytes::new())..);
-        let own = own.take_while(|((known, _), _)| *known == name).count();
+        let own = table.of_each.get(operator).copied().unwrap_or(0);
         let is_known = table.names.contains_key(&(name.clone(), topic.clone()));
-        let has_room = own < TOPICS_MAX && table.all.len() < METERS_MAX;
+        let may_have = !is_known && own < TOPICS_MAX && table.all.len() < METERS_MAX;
+        let room = may_have.then(|| self.account.reserve(Kind::Subscriptions, METER_BYTES).ok());
+        let room = room.flatten();
         let topic = match &placed {
-            _ if is_known || has_room => topic.clone(),
+            _ if is_known || room.is_some() => topic.clone(),
             Some(placed) => Bytes::from(format!("(others of {})", placed.name)),
             None => Bytes::from_static(OTHERS.as_bytes()),
         };
@@ -225,7 +249,10 @@ impl Meters {
         table.given += 1;
         let number = table.given;
         let (waiting, figures) = (AtomicU64::new(0), Mutex::default());
-        let meter = Arc::new(Meter { number, operator: name, topic, placed, waiting, figures });
+        *table.of_each.entry(name.clone()).or_default() += 1;
+        let (operator, _room) = (name, room);
+        let meter = Meter { number, operator, topic, placed, waiting, figures, _room };
+        let meter = Arc::new(meter);
         table.names.insert(key, number);
         table.all.insert(number, meter.clone());
         meter
@@ -236,7 +263,7 @@ impl Meters {
         if all.is_empty() {
             return;
         }
-        let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         for (number, took) in all {
             // One of an operator that is gone is nobody's.
             if let Some(meter) = table.all.get(number) {
@@ -247,14 +274,15 @@ impl Meters {
 
     /// Forgets operators that are gone.
     pub fn keep(&self, is_there: impl Fn(&str) -> bool) {
-        let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         table.names.retain(|(operator, _), _| is_there(operator));
+        table.of_each.retain(|operator, _| is_there(operator));
         table.all.retain(|_, meter| is_there(&meter.operator));
     }
 
     /// What was counted of each unit.
     pub fn of_units(&self) -> BTreeMap<UnitId, UnitCounts> {
-        let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         let mut all: BTreeMap<UnitId, Vec<&Arc<Meter>>> = BTreeMap::new();
         for meter in table.all.values() {
             if let Some(placed) = &meter.placed {
@@ -266,7 +294,7 @@ impl Meters {
 
     /// All of them, by operator and topic.
     pub fn read(&self) -> Vec<MeterStatus> {
-        let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         let meters = table.names.values().filter_map(|number| table.all.get(number));
         let read = |meter: &Arc<Meter>| MeterStatus {
             operator: meter.operator.clone(),
@@ -317,7 +345,7 @@ mod tests {
 
     #[test]
     fn topics_beyond_the_bound_are_counted_together() {
-        let meters = Meters::default();
+        let meters = Meters::new(Account::new(1 << 30));
         for topic in 0..TOPICS_MAX + 10 {
             meters.of("a", &Bytes::from(topic.to_string())).came(Duration::from_secs(1));
         }
@@ -331,8 +359,25 @@ mod tests {
     }
 
     #[test]
+    fn a_topic_for_which_there_is_no_room_has_no_figures_of_its_own() {
+        let account = Account::new(2 * METER_BYTES);
+        let meters = Meters::new(account.clone());
+        for topic in 0..5 {
+            meters.of("a", &Bytes::from(topic.to_string())).came(Duration::from_secs(1));
+        }
+        let all = meters.read();
+        let records = |of: &MeterStatus| (of.topic.clone(), of.figures.records);
+        let records: Vec<_> = all.iter().map(records).collect();
+        assert_eq!(records, [(OTHERS.into(), 3), ("0".into(), 1), ("1".into(), 1)]);
+        meters.of("a", &Bytes::from_static(b"0")).came(Duration::from_secs(1));
+        assert_eq!(all[1].figures.records, 1, "who has looked sees what was then");
+        meters.keep(|_| false);
+        assert_eq!(account.used(), 0);
+    }
+
+    #[test]
     fn costs_and_deliveries() {
-        let meters = Meters::default();
+        let meters = Meters::new(Account::new(1 << 30));
         let meter = meters.of("a", &Bytes::from_static(b"t"));
         meter.came(Duration::from_millis(50));
         for millis in [1, 3] {
@@ -359,7 +404,7 @@ mod tests {
 
     #[test]
     fn a_unit_is_all_its_topics_and_the_shortest_bound_tells_its_latency() {
-        let meters = Meters::default();
+        let meters = Meters::new(Account::new(1 << 30));
         let placed =
             |unit, is_serial| Some(Placed { unit: UnitId(unit), name: "taxi".into(), is_serial });
         let run = |operator: &str, topic: &str, placed, bound, done| {

@@ -37,8 +37,8 @@ keys! {
         pub key: Option<PathBuf>; required() sample("node.key"),
         /// Interfaces, which may come and go, or addresses of them. Default: one path by the routing table ("auto").
         pub paths: Option<Vec<String>>; sample(r#"["wlan0", "wwan0"]"#),
-        /// Which path takes the next packet. `fd-mvqs-paper` is the paper whole: its predictor, windows that every loss halves,
-        /// neither repairs nor copies.
+        /// Which path takes the next packet. `fd-mvqs-paper` is for comparisons only: the paper whole, with its predictor,
+        /// windows that every loss halves, neither repairs nor copies; a path that loses packets carries little.
         pub schedule: Option<String>;
             usually(PathSchedulerName::default().name().to_owned()) one_of(schedules),
         /// How the next delay of each path is predicted.

@@ -289,12 +289,59 @@ mod tests {
                 assert!(pixels.iter().all(|pixel| *pixel < 4), "{artifacts:?}");
             }
         }
-        // Of another picture a part moved: it stays as it is.
-        let mut other = source.clone();
-        other.truncate(0);
-        other.extend(test_picture(641, 363, 30));
-        let still = with(Knobs { blur: 0, artifacts: Artifacts::Background }, false, Some(&other));
-        assert!(still.len() < plain.jpeg.len());
+    }
+
+    /// A grey picture with a bright rectangle, or without.
+    fn flat(has_rectangle: bool) -> Vec<u8> {
+        let (width, height) = (640, 360);
+        let is_bright = |x, y| has_rectangle && (208..304).contains(&x) && (96..176).contains(&y);
+        let all = (0..width * height).map(|at| (at % width, at / width));
+        let bytes = all.flat_map(|(x, y)| [if is_bright(x, y) { 220 } else { 90 }; 3]);
+        let pixels: Vec<u8> = bytes.collect();
+        let (pitch, format) = (3 * width, PixelFormat::RGB);
+        let image = Image { pixels: &pixels[..], width, pitch, height, format };
+        turbojpeg::compress(image, 95, Subsamp::Sub2x2).unwrap().to_vec()
+    }
+
+    #[test]
+    fn what_moved_stays_where_it_is_and_all_around_it_is_black() {
+        let (before, now) = (flat(false), flat(true));
+        let head = JpegHeader::read(&now).unwrap();
+        for (is_gray, eighths) in [(false, 8), (true, 8), (false, 4), (true, 4)] {
+            let at = |artifacts| {
+                let knobs = Knobs { blur: 0, artifacts };
+                let rung = Rung { knobs, ..rung(eighths, 90, is_gray) };
+                let made = shrink_after(Some(&before), &now, &head, &rung).unwrap();
+                let header = JpegHeader::read(&made.jpeg).unwrap();
+                let (pixels, _) = luminance(&made.jpeg, &header, 8).unwrap();
+                let width = usize::from(header.width);
+                let scale = usize::from(eighths);
+                move |x: usize, y: usize| pixels[y * scale / 8 * width + x * scale / 8]
+            };
+            // The middle, inside of each edge, and outside of each, beyond what a block smears and what counts as moving.
+            let inside = [(256, 136), (232, 136), (280, 136), (256, 120), (256, 152)];
+            let outside = [(160, 136), (352, 136), (256, 48), (256, 224), (20, 20), (620, 340)];
+            let is_dark = |look: &dyn Fn(usize, usize) -> u8, all: &[(usize, usize)]| {
+                all.iter().all(|&(x, y)| look(x, y) < 30)
+            };
+            let look = at(Artifacts::Background);
+            assert!(inside.iter().all(|&(x, y)| look(x, y) > 190), "{is_gray} {eighths}");
+            assert!(is_dark(&look, &outside), "{is_gray} {eighths}");
+            let look = at(Artifacts::Contours);
+            assert!(is_dark(&look, &inside) && is_dark(&look, &outside), "{is_gray} {eighths}");
+            // The outline is near each edge.
+            let brightest = |xs: std::ops::Range<usize>, ys: std::ops::Range<usize>| {
+                xs.flat_map(|x| ys.clone().map(move |y| (x, y))).map(|(x, y)| look(x, y)).max()
+            };
+            for near in [
+                brightest(192..224, 130..140),
+                brightest(288..320, 130..140),
+                brightest(250..260, 80..112),
+                brightest(250..260, 160..192),
+            ] {
+                assert!(near > Some(100), "{is_gray} {eighths} {near:?}");
+            }
+        }
     }
 
     #[test]

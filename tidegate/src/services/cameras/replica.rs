@@ -3,15 +3,13 @@
 mod disk;
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 
 use prost::Message;
 use tidegate_types::account::{Account, Kind, Reservation};
 
-use self::disk::ReplicaDisk;
-pub(super) use self::disk::StoredFrame;
-use super::store::StoreOptions;
+pub use self::disk::ReplicaOptions;
+pub(super) use self::disk::{ReplicaDisk, StoredFrame};
 use super::wire::{CameraInfo, FrameMessage};
 
 /// Frames of each camera, as they came. It is on nobody's account while it keeps none.
@@ -21,8 +19,6 @@ pub(super) struct Replica {
     limit: Option<(u64, Account, Arc<str>)>,
     cameras: BTreeMap<String, Frames>,
     disk: Option<ReplicaDisk>,
-    /// Whether the last try to write failed: said once.
-    is_failing: bool,
 }
 
 /// A frame that is here.
@@ -55,43 +51,30 @@ impl Replica {
         self.limit = Some((bytes, account, own));
     }
 
-    /// Keeps frames on disk, too. Answers what is known of the cameras of which there are some.
-    ///
-    /// # Errors
-    /// A folder or a file cannot be used, or no key opens it.
-    pub(super) fn store(&mut self, options: StoreOptions) -> io::Result<Vec<CameraInfo>> {
-        let (disk, infos) = ReplicaDisk::open(options)?;
+    /// Keeps frames on disk, too.
+    pub(super) fn store(&mut self, disk: ReplicaDisk) {
         self.disk = Some(disk);
-        Ok(infos)
     }
 
     /// What is known of a camera has changed.
-    pub(super) fn tell(&mut self, info: &CameraInfo) {
-        if let Some(disk) = &mut self.disk {
-            let told = disk.tell(info);
-            self.note(told);
-        }
-    }
-
-    fn note(&mut self, written: io::Result<()>) {
-        let was_failing = std::mem::replace(&mut self.is_failing, written.is_err());
-        if let Some(error) = written.err().filter(|_| !was_failing) {
-            tracing::error!("frames of cameras of other nodes cannot be stored: {error}");
-        }
+    pub(super) fn tell(&self, info: &CameraInfo) {
+        self.disk.iter().for_each(|disk| disk.tell(info));
     }
 
     /// A frame came from a node, of a camera of which so much is known. Of one that came by several flows the most accurate
     /// stays; the oldest ones go for it.
-    pub(super) fn keep(&mut self, node: &str, frame: &FrameMessage, info: &CameraInfo) {
+    pub(super) fn keep(
+        &mut self,
+        node: &str,
+        frame: &FrameMessage,
+        (info, is_replay): (&CameraInfo, bool),
+    ) {
         let is_own = self.limit.as_ref().is_none_or(|(_, _, own)| **own == *node);
         if is_own {
             return;
         }
         self.keep_here(frame);
-        if let Some(disk) = &mut self.disk {
-            let kept = disk.keep(frame, info);
-            self.note(kept);
-        }
+        self.disk.iter().for_each(|disk| disk.keep(frame, info, is_replay));
     }
 
     fn keep_here(&mut self, frame: &FrameMessage) {
@@ -150,10 +133,7 @@ impl Replica {
     /// A camera is no more.
     pub(super) fn forget(&mut self, camera: &str) {
         self.cameras.remove(camera);
-        if let Some(disk) = &mut self.disk {
-            let forgotten = disk.forget(camera);
-            self.note(forgotten);
-        }
+        self.disk.iter().for_each(|disk| disk.forget(camera));
     }
 }
 
@@ -171,8 +151,8 @@ mod tests {
         let each = frame(7, 0.5).encoded_len();
         let mut replica = Replica::default();
         replica.limit(1 << 20, Account::new(each + 1), "edge".into());
-        replica.keep("n", &frame(7, 0.5), &CameraInfo::default());
-        replica.keep("n", &frame(7, 0.9), &CameraInfo::default());
+        replica.keep("n", &frame(7, 0.5), (&CameraInfo::default(), false));
+        replica.keep("n", &frame(7, 0.9), (&CameraInfo::default(), false));
         assert_eq!(next(&replica, 0, 9), Some((7, 0.5)));
     }
 
@@ -192,18 +172,18 @@ mod tests {
         let account = Account::new(10_000);
         let each = frame(1, 0.5).encoded_len() as u64;
         let mut replica = Replica::default();
-        let info = CameraInfo::default();
-        replica.keep("n", &frame(1, 0.5), &info);
+        let info = (&CameraInfo::default(), false);
+        replica.keep("n", &frame(1, 0.5), info);
         assert!(replica.cameras.is_empty(), "nobody asked it to");
         replica.limit(each * 3, account.clone(), "edge".into());
-        replica.keep("edge", &frame(1, 0.5), &info);
+        replica.keep("edge", &frame(1, 0.5), info);
         assert!(replica.cameras.is_empty(), "its own node has them");
-        (1..=5).for_each(|number| replica.keep("n", &frame(number, 0.5), &info));
+        (1..=5).for_each(|number| replica.keep("n", &frame(number, 0.5), info));
         assert_eq!(held(&replica), [3, 4, 5]);
-        replica.keep("n", &frame(2, 0.5), &info);
+        replica.keep("n", &frame(2, 0.5), info);
         assert_eq!(held(&replica), [3, 4, 5], "a replay of older ones takes no room of newer ones");
-        replica.keep("n", &frame(4, 0.9), &info);
-        replica.keep("n", &frame(4, 0.7), &info);
+        replica.keep("n", &frame(4, 0.9), info);
+        replica.keep("n", &frame(4, 0.7), info);
         let next = |from, to| next(&replica, from, to);
         assert_eq!([next(0, 9), next(4, 4), next(6, 9)], [Some((3, 0.5)), Some((4, 0.9)), None]);
         assert_eq!((next(0, 2), replica.oldest("c"), replica.oldest("d")), (None, 3, 0));

@@ -2,7 +2,6 @@
 //! serve them. Subscribers of one camera that ask for the same share a flow.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -16,9 +15,9 @@ use tonic::Status;
 
 use super::board::ShelfCounts;
 use super::delivery::Delivery;
-use super::replica::{Replica, ReplicaFrame, StoredFrame};
+use super::replica::{Replica, ReplicaDisk, ReplicaFrame, StoredFrame};
 use super::slot::Slot;
-use super::store::StoreOptions;
+use super::store::StoreReader;
 use super::wire::{
     CameraInfo, FlowMessage, FrameMessage, NewsKind, NewsMessage, ReplyKind, SubscribeRequest,
 };
@@ -254,13 +253,13 @@ impl Shelf {
 
     /// Replays what is here of a camera that is away.
     async fn replay(self, id: u64, camera: String, (from, to): (u64, u64), slot: Arc<Slot>) {
-        let mut next = from;
+        let (mut next, mut reader) = (from, None);
         loop {
             let found = self.lock().replica.next(&camera, next, to);
             let Some((number, found)) = found else { break };
             let frame = match found {
                 ReplicaFrame::Here(frame) => Some(*frame),
-                ReplicaFrame::Stored(frame) => stored(frame).await,
+                ReplicaFrame::Stored(frame) => stored(frame, &mut reader).await,
             };
             if let Some(frame) = frame {
                 slot.put_all(frame).await;
@@ -277,15 +276,10 @@ impl Shelf {
     }
 
     /// Keeps them on disk, too, where cameras left some before this process began: these are known, and away.
-    ///
-    /// # Errors
-    /// A folder or a file cannot be used, or no key opens it.
-    pub(super) fn store(&self, options: StoreOptions) -> io::Result<()> {
+    pub(super) fn store(&self, disk: ReplicaDisk, cameras: Vec<CameraInfo>) {
         let mut state = self.lock();
-        for info in state.replica.store(options)? {
-            state.cameras.insert(info.name.clone(), info);
-        }
-        Ok(())
+        state.replica.store(disk);
+        state.cameras.extend(cameras.into_iter().map(|info| (info.name.clone(), info)));
     }
 
     /// Ends a subscription of `who`. Answers whether there was one.
@@ -351,7 +345,7 @@ impl Shelf {
         state.counts.frames += 1;
         let State { replica, cameras, .. } = &mut *state;
         if let Some(info) = cameras.get(&camera) {
-            replica.keep(node, &frame, info);
+            replica.keep(node, &frame, (info, is_replay));
         }
         let took = state.took(began_at, now, node, &frame);
         let left = took.map(|took| target.latency.checked_sub(took));
@@ -378,8 +372,11 @@ impl Shelf {
 }
 
 /// A frame of the disk; `None` where it has gone, or cannot be read.
-async fn stored(frame: StoredFrame) -> Option<FrameMessage> {
-    let read = tokio::task::spawn_blocking(move || frame.read()).await.ok()?;
+async fn stored(frame: StoredFrame, reader: &mut Option<StoreReader>) -> Option<FrameMessage> {
+    let mut last = reader.take();
+    let read = tokio::task::spawn_blocking(move || (frame.read(&mut last), last)).await;
+    let (read, last) = read.ok()?;
+    *reader = last;
     read.inspect_err(|error| tracing::warn!("a stored frame cannot be read: {error}")).ok()?
 }
 

@@ -116,7 +116,7 @@ async fn a_replay_from_the_replica_ends_at_the_last_number_there_is() {
     let (shelf, registration, _) = shelf();
     shelf.replicate(1 << 20, Account::new(1 << 20), &"edge".into());
     let frame = FrameMessage { camera: "c".into(), frame: u64::MAX, ..FrameMessage::default() };
-    shelf.lock().replica.keep("n", &frame, &camera("c", &[]));
+    shelf.lock().replica.keep("n", &frame, (&camera("c", &[]), false));
     shelf.gone("n", registration);
     let replay = SubscribeRequest { start_unix_ns: Some(1), ..request("c", 0, 0.9) };
     let (_, slot) = shelf.subscribe("a", &replay).unwrap();

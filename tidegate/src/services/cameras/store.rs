@@ -12,11 +12,13 @@ use bytes::Bytes;
 use tidegate_frames::archive::{ArchivedFrame, is_torn, scan};
 use tidegate_log::Key;
 
+pub(super) use self::ring::Ring;
 use self::writer::{Writer, remove, set_aside};
 use super::camera::Shot;
 use super::sealed::FileKey;
 use super::ways::{FRAMES, FrameWay, WAYS};
 
+mod ring;
 mod writer;
 
 /// Frames and ways that may wait for the disk; one that finds no room is not stored.
@@ -74,12 +76,9 @@ fn lock(index: &Mutex<Index>) -> MutexGuard<'_, Index> {
     index.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Store {
-    /// Opens a camera's folder, which is made if it is missing, with every whole frame that is there.
-    ///
-    /// # Errors
-    /// The folder or a file cannot be used, or no key opens one.
-    pub(super) fn open(folder: &Path, room: u64, keys: &[Key]) -> io::Result<Store> {
+impl Index {
+    /// What is in a folder, which is made if it is missing.
+    fn open(folder: &Path, keys: &[Key]) -> io::Result<Index> {
         fs::create_dir_all(folder)?;
         let mut paths: Vec<PathBuf> =
             fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
@@ -109,7 +108,36 @@ impl Store {
             let ways = fs::metadata(path.with_extension(WAYS)).map_or(0, |ways| ways.len());
             index.segments.push_back(Segment { path, bytes: right as u64 + ways, frames, key });
         }
-        let index = Arc::new(Mutex::new(index));
+        Ok(index)
+    }
+
+    /// Number of the oldest frame.
+    fn oldest(&self) -> Option<u64> {
+        self.segments.front().and_then(|segment| segment.frames.first()).map(|one| one.number)
+    }
+
+    /// Number of the newest frame.
+    fn newest(&self) -> Option<u64> {
+        self.segments.back().and_then(|segment| segment.frames.last()).map(|one| one.number)
+    }
+
+    /// Where the first frame is whose number is at least this.
+    fn find(&self, number: u64) -> Option<(PathBuf, FileKey, ArchivedFrame)> {
+        let has =
+            |segment: &&Segment| segment.frames.last().is_some_and(|last| last.number >= number);
+        let segment = self.segments.iter().find(has)?;
+        let at = segment.frames.partition_point(|stored| stored.number < number);
+        Some((segment.path.clone(), segment.key.clone(), segment.frames[at]))
+    }
+}
+
+impl Store {
+    /// Opens a camera's folder, which is made if it is missing, with every whole frame that is there.
+    ///
+    /// # Errors
+    /// The folder or a file cannot be used, or no key opens one.
+    pub(super) fn open(folder: &Path, room: u64, keys: &[Key]) -> io::Result<Store> {
+        let index = Arc::new(Mutex::new(Index::open(folder, keys)?));
         let (sender, work) = sync_channel(WAITING_MAX);
         let ways = Arc::new(AtomicUsize::new(0));
         let writer = Writer::new(folder, room, keys, index.clone(), ways.clone());
@@ -156,43 +184,41 @@ impl Store {
 
     /// Number of the oldest frame.
     pub(super) fn oldest(&self) -> Option<u64> {
-        let index = lock(&self.index);
-        index.segments.front().and_then(|segment| segment.frames.first()).map(|one| one.number)
+        lock(&self.index).oldest()
     }
 
     /// Number of the newest frame.
     pub(super) fn newest(&self) -> Option<u64> {
-        let index = lock(&self.index);
-        index.segments.back().and_then(|segment| segment.frames.last()).map(|one| one.number)
+        lock(&self.index).newest()
     }
 
     /// Frames that could not be stored.
     pub(super) fn missed(&self) -> u64 {
         lock(&self.index).missed
     }
-
-    /// Where the first frame is whose number is at least this.
-    fn find(&self, number: u64) -> Option<(PathBuf, FileKey, ArchivedFrame)> {
-        let index = lock(&self.index);
-        let has =
-            |segment: &&Segment| segment.frames.last().is_some_and(|last| last.number >= number);
-        let segment = index.segments.iter().find(has)?;
-        let at = segment.frames.partition_point(|stored| stored.number < number);
-        Some((segment.path.clone(), segment.key.clone(), segment.frames[at]))
-    }
 }
 
 /// Who reads frames one behind the other: a file is opened once.
 #[derive(Debug)]
 pub(super) struct StoreReader {
-    store: Store,
+    index: Arc<Mutex<Index>>,
     open: Option<(PathBuf, File)>,
 }
 
 impl StoreReader {
     /// Of this store.
     pub(super) fn new(store: Store) -> Self {
-        StoreReader { store, open: None }
+        StoreReader { index: store.index, open: None }
+    }
+
+    /// Another one of the same.
+    pub(super) fn another(&self) -> StoreReader {
+        StoreReader { index: self.index.clone(), open: None }
+    }
+
+    /// Whether both are of the same store.
+    pub(super) fn is_of(&self, other: &StoreReader) -> bool {
+        Arc::ptr_eq(&self.index, &other.index)
     }
 
     /// The first frame whose number is at least this.
@@ -200,7 +226,7 @@ impl StoreReader {
     /// # Errors
     /// Its file cannot be read.
     pub(super) fn read_from(&mut self, number: u64) -> io::Result<Option<(u64, Bytes)>> {
-        let Some((path, key, at)) = self.store.find(number) else { return Ok(None) };
+        let Some((path, key, at)) = lock(&self.index).find(number) else { return Ok(None) };
         if self.open.as_ref().is_none_or(|(open, _)| *open != path) {
             let file = File::open(&path)?;
             self.open = Some((path, file));

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use tidegate_frames::Rung;
-use tidegate_frames::archive::scan;
+use tidegate_frames::archive::{ArchivedFrame, scan};
 use tidegate_log::Key;
 
 use super::sealed::FileKey;
@@ -78,7 +78,6 @@ pub fn life(folder: &Path, keys: &[Key], frame: u64) -> io::Result<FrameLife> {
             Err(error) => return Err(error),
         };
         let (entries, _) = scan(&content);
-        let Some(first) = entries.first() else { continue };
         if path.extension().is_some_and(|kind| kind == FRAMES) {
             let found = entries.iter().find(|entry| entry.number == frame);
             life.taken = life.taken.or(found.map(|found| found.length.into()));
@@ -87,14 +86,30 @@ pub fn life(folder: &Path, keys: &[Key], frame: u64) -> io::Result<FrameLife> {
         if path.extension().is_none_or(|kind| kind != WAYS) {
             continue;
         }
-        let key = FileKey::find(keys, &content, first)?;
-        for entry in &entries {
-            let bytes = content[entry.offset as usize..][..entry.length as usize].to_vec();
-            let way = serde_json::from_slice::<FrameWay>(&key.open(entry.number, bytes)?);
-            life.ways.extend(way.ok().filter(|way| way.frame == frame));
-        }
+        life.ways.extend(read(&content, &entries, keys)?.filter(|way| way.frame == frame));
     }
     Ok(life)
+}
+
+/// The ways of one file.
+pub(super) fn ways(path: &Path, keys: &[Key]) -> io::Result<Vec<FrameWay>> {
+    let content = fs::read(path)?;
+    let (entries, _) = scan(&content);
+    Ok(read(&content, &entries, keys)?.collect())
+}
+
+fn read(
+    content: &[u8],
+    entries: &[ArchivedFrame],
+    keys: &[Key],
+) -> io::Result<impl Iterator<Item = FrameWay>> {
+    let mut ways = Vec::new();
+    let key = entries.first().map(|first| FileKey::find(keys, content, first)).transpose()?;
+    for (entry, key) in entries.iter().zip(key.iter().cycle()) {
+        let bytes = content[entry.offset as usize..][..entry.length as usize].to_vec();
+        ways.extend(serde_json::from_slice::<FrameWay>(&key.open(entry.number, bytes)?).ok());
+    }
+    Ok(ways.into_iter())
 }
 
 /// What names of files of frames end with.

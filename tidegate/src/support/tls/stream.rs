@@ -1,9 +1,8 @@
-//! A TCP connection, with TLS or without, that works by readiness: wait until it is readable or
-//! writable, then try.
+//! A TCP connection, with TLS or without, that works by readiness: wait until it is readable or writable, then try.
 //!
-//! Why not an asynchronous TLS stream: a lane must know when the last byte of a cut is in the kernel's
-//! hands, and nothing may wait in a buffer of the library's. Here at most one TLS record is encrypted and
-//! not yet written, and `try_write` counts it when it is.
+//! Why not an asynchronous TLS stream: a lane must know when the last byte of a cut is in the kernel's hands, and nothing
+//! may wait in a buffer of the library's. Here at most one TLS record is encrypted and not yet written, and `try_write`
+//! counts it when it is.
 
 use std::io::{self, BufRead, Read, Write};
 use std::pin::pin;
@@ -258,20 +257,15 @@ impl Stream {
 }
 
 impl Tls {
-    fn read(
-        &mut self,
-        tcp: &TcpStream,
-        buffer: &mut BytesMut,
-        handed: &mut u64,
-    ) -> io::Result<usize> {
-        if buffer.len() == buffer.capacity() {
-            buffer.reserve(RECORD_MAX);
+    fn read(&mut self, tcp: &TcpStream, to: &mut BytesMut, handed: &mut u64) -> io::Result<usize> {
+        if to.len() == to.capacity() {
+            to.reserve(RECORD_MAX);
         }
-        let before = buffer.len();
+        let before = to.len();
         loop {
-            self.take(buffer)?;
-            let taken = buffer.len() - before;
-            let is_enough = taken > 0 && buffer.len() == buffer.capacity();
+            self.take(to)?;
+            let taken = to.len() - before;
+            let is_enough = taken > 0 && to.len() == to.capacity();
             if is_enough || self.ended {
                 return Ok(taken);
             }

@@ -193,7 +193,9 @@ async fn a_camera_that_is_gone_has_its_frames_after_a_restart_of_its_edge_server
     };
     let edge = std::cell::RefCell::new(start());
     leaves_its_frames(&world, async |last| {
+        let end = tokio::time::Instant::now() + crate::frames::PATIENCE;
         while !is_in(&directory, &last.jpeg) {
+            assert!(tokio::time::Instant::now() < end, "it is not kept");
             tokio::task::yield_now().await;
         }
         edge.borrow_mut().process.kill().unwrap();

@@ -80,22 +80,24 @@ impl Egress {
 
     /// Sends the most urgent record by a neighbour, for our own uplink carries nothing.
     pub(super) fn evacuate(&mut self, base: &mut Base, seat: FleetSeat) -> Option<Output> {
+        let (now, patience) = (base.now, self.patience(seat.output));
+        let is_silent = |silence: &Silence| silence.lasts(now, patience);
         for class in (0..seat.relayed.0).map(ClassId) {
-            let Some((permit, at)) = self.permit_for(base, class) else { continue };
-            let [live, late] = base.holdings.heads(class, seat.output, base.now);
-            let patience = self.patience(seat.output);
-            let is_silent = |silence: &Silence| silence.lasts(base.now, patience);
-            let handed = self.silent_delivery(base, (class, seat.output), is_silent);
-            let timing = if handed.or(live).is_some() { Timing::Live } else { Timing::Late };
-            let key = handed.or(live).or(late);
-            let key = key.filter(|key| base.holdings.may_go_by(*key, permit.1));
-            let Some(key) = key else { continue };
-            if at > base.now {
-                // What is less urgent has no permit that this one could not use: it waits too.
+            // The first by which something may go.
+            let found = self.permits_for(base, class).into_iter().find_map(|(at, permit)| {
+                let of = (class, seat.output);
+                let [live, late] = base.holdings.heads_by(of, permit.1, now);
+                let handed = self.silent_delivery(base, of, permit.1, is_silent);
+                let timing = if handed.or(live).is_some() { Timing::Live } else { Timing::Late };
+                Some((handed.or(live).or(late)?, timing, handed.is_some(), at, permit))
+            });
+            let Some((key, timing, is_handed, at, permit)) = found else { continue };
+            if at > now {
+                // What is less urgent goes by nobody sooner by whom this one may go.
                 self.grants.wake_at(at);
-                return None;
+                continue;
             }
-            if handed.is_some() {
+            if is_handed {
                 self.take_again(base, seat.output, (class, key));
             }
             return self.send_by(base, (key, Choice { class, timing }), permit);
@@ -103,9 +105,9 @@ impl Egress {
         None
     }
 
-    /// The permit by which a record of a class goes soonest, and when: its own class's, or that of a less urgent one,
-    /// whose records would only go after it, and whose pace an alarm may overdraw.
-    fn permit_for(&self, base: &Base, class: ClassId) -> Option<(Permit, Time)> {
+    /// The permits by which a record of a class goes, the soonest first, and when: its own class's, or those of a less
+    /// urgent one, whose records would only go after it, and whose pace an alarm may overdraw.
+    fn permits_for(&self, base: &Base, class: ClassId) -> Vec<(Time, Permit)> {
         let usable = |((Reverse(of), peer), _): &(&Permit, _)| {
             *of >= class && self.takes(base, *peer, class)
         };
@@ -113,22 +115,26 @@ impl Egress {
         let times = usable.filter_map(|(permit, grant)| {
             let is_lifted = class == ClassId(0) && permit.0.0 > class;
             let at = if is_lifted { grant.next_urgent(base.now) } else { grant.next(base.now) };
-            Some((*permit, at?))
+            Some((at?, *permit))
         });
         // Of several that are free, the one that is least overdrawn.
-        times.min_by_key(|((Reverse(of), _), at)| ((*at).max(base.now), *of, *at))
+        let mut times: Vec<_> = times.collect();
+        times.sort_by_key(|(at, (Reverse(of), _))| ((*at).max(base.now), *of, *at));
+        times
     }
 
-    /// The oldest record of a class that was handed to a connection that is silent, and has no answer.
+    /// The oldest record of a class that was handed to a connection that is silent, has no answer, and may go by a neighbour.
     pub(super) fn silent_delivery(
         &self,
         base: &Base,
         (class, output): (ClassId, OutputId),
+        peer: OutputId,
         is_silent: impl Fn(&Silence) -> bool,
     ) -> Option<DeliveryKey> {
         let lane = usize::from(base.options.lane_of(output, class));
         let lane = &self.outputs[usize::from(output.0)].lanes[lane];
-        let key = base.holdings.queues().oldest_on(&lane.unconfirmed, class)?;
+        let may_go = |rule| base.options.rules.get(rule).may_go_by(peer);
+        let key = base.holdings.queues().oldest_on(&lane.unconfirmed, class, may_go)?;
         // Cuts that the connection has not taken yet are still the driver's, and go first.
         let is_whole = base.holdings.delivery(key)?.progress.is_handed();
         (is_silent(&lane.silence) && is_whole && !base.holdings.is_outdated(key)).then_some(key)

@@ -84,11 +84,10 @@ impl Egress {
                 let soon = SOON.min(base.options.classes.spec(class).latency / 2);
                 let is_much = self.ahead_of(base, uplink, class, carries) > carries.in_span(soon);
                 (is_much && self.takes(base, peer, class)).then_some(())?;
-                let [live, late] = base.holdings.heads(class, seat.output, base.now);
+                let [live, late] = base.holdings.heads_by((class, seat.output), peer, base.now);
                 let timing = if live.is_some() { Timing::Live } else { Timing::Late };
                 // A neighbour's stays here: it makes one hop.
                 let key = live.or(late).filter(|key| !base.holdings.is_lent(*key))?;
-                let key = Some(key).filter(|key| base.holdings.may_go_by(*key, peer))?;
                 Some((key, Choice { class, timing }))
             });
             let Some(what) = found else { continue };
@@ -115,11 +114,17 @@ impl Egress {
             self.takes(base, *peer, class) && grant.next(base.now).is_some()
         });
         let answers = usable.map(|(permit, _)| (self.answers_in(base, permit.1), *permit));
-        let (after, permit) = answers.min()?;
-        let since = self.late_since(base, seat.output, after)?;
-        let heads = base.holdings.heads(class, seat.output, base.now);
-        let [live, late] = heads.map(|key| Some((key?, since)));
-        let stuck = self.stuck_since(base, seat.output).map(|(key, at)| (key, at.max(since)));
+        let mut answers: Vec<_> = answers.collect();
+        answers.sort_unstable();
+        // The first for which there is something that may go by it.
+        let (permit, [live, stuck, late]) = answers.into_iter().find_map(|(after, permit)| {
+            let since = self.late_since(base, seat.output, after)?;
+            let heads = base.holdings.heads_by((class, seat.output), permit.1, base.now);
+            let [live, late] = heads.map(|key| Some((key?, since)));
+            let stuck = self.stuck_since(base, seat.output, permit.1);
+            let found = [live, stuck.map(|(key, at)| (key, at.max(since))), late];
+            (found != [None; 3]).then_some((permit, found))
+        })?;
         let found = [live, stuck, late].into_iter().flatten();
         let due = found.clone().find(|(_, at)| *at <= base.now);
         let Some((key, _)) = due else {
@@ -129,7 +134,7 @@ impl Egress {
             at.filter(|at| *at < dead).into_iter().for_each(|at| self.grants.wake_at(at));
             return None;
         };
-        if base.holdings.is_lent(key) || !base.holdings.may_go_by(key, permit.1) {
+        if base.holdings.is_lent(key) {
             return None;
         }
         if live.is_none() && stuck == due {
@@ -167,11 +172,16 @@ impl Egress {
         Some(if newest >= long { base.now } else { base.now - oldest + long })
     }
 
-    /// The oldest alarm that waits on our own connection for its answer, and from when on that is too long, if the
-    /// connection stays silent.
-    fn stuck_since(&self, base: &Base, output: OutputId) -> Option<(DeliveryKey, Time)> {
+    /// The oldest alarm that waits on our own connection for its answer and may go by a neighbour, and from when on that is
+    /// too long, if the connection stays silent.
+    fn stuck_since(
+        &self,
+        base: &Base,
+        output: OutputId,
+        peer: OutputId,
+    ) -> Option<(DeliveryKey, Time)> {
         let class = ClassId(0);
-        let key = self.silent_delivery(base, (class, output), |_| true)?;
+        let key = self.silent_delivery(base, (class, output), peer, |_| true)?;
         let lane = usize::from(base.options.lane_of(output, class));
         let waits = self.outputs[usize::from(output.0)].lanes[lane].silence.waits(base.now)?;
         let picked_at = base.holdings.delivery(key)?.progress.picked_at;
@@ -185,7 +195,7 @@ impl Egress {
         let waits = |class: ClassId| {
             let lane = usize::from(base.options.lane_of(peer, class));
             let lane = &self.outputs[usize::from(peer.0)].lanes[lane];
-            let oldest = base.holdings.queues().oldest_on(&lane.unconfirmed, class)?;
+            let oldest = base.holdings.queues().oldest_on(&lane.unconfirmed, class, |_| true)?;
             let picked_at = base.holdings.delivery(oldest)?.progress.picked_at;
             Some(base.now.since(picked_at))
         };

@@ -38,16 +38,21 @@ impl Holdings {
         self.queues.heads(class, output, now)
     }
 
+    /// The same, of those that may go by a neighbour.
+    pub(crate) fn heads_by(
+        &mut self,
+        (class, output): (ClassId, OutputId),
+        peer: OutputId,
+        now: Time,
+    ) -> [Option<DeliveryKey>; 2] {
+        let (queues, rules) = (&mut self.queues, &self.options.rules);
+        queues.heads_of((class, output), now, |rule| rules.get(rule).may_go_by(peer))
+    }
+
     /// Whether a delivery is of a neighbour's record.
     pub(crate) fn is_lent(&self, key: DeliveryKey) -> bool {
         let delivery = self.queues.get(key);
         delivery.is_some_and(|one| self.options.rules.get(one.spec.rule).relays.is_some())
-    }
-
-    /// Whether a delivery may go by a neighbour.
-    pub(crate) fn may_go_by(&self, key: DeliveryKey, peer: OutputId) -> bool {
-        let rule = self.queues.get(key).map(|one| self.options.rules.get(one.spec.rule));
-        rule.and_then(|rule| rule.lent_to.as_ref()).is_none_or(|only| only.contains(&peer))
     }
 
     /// Every delivery of a neighbour's record: each is to be given back at some time.

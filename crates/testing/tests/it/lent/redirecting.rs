@@ -144,6 +144,87 @@ fn records_whose_far_end_is_not_the_neighbours_are_not_lent() {
     }
 }
 
+/// A rule of this bound beside that of `class`, whose records no neighbour may carry: frames are such ones, and go first.
+fn with_own(class: ClassId, topic: &str) -> NodeOptions {
+    let options = fleet_options();
+    let classes = &options.classes;
+    let own = Rule { lent_to: Some([].into()), class, ..rules()[usize::from(class.0)].clone() };
+    let own = own.for_topics(classes, topic, &[&format!("{topic}/#")], ms(40)).unwrap();
+    let own = Rule { class, ..own };
+    let others = options.rules.iter().map(|(_, rule)| rule.clone());
+    NodeOptions {
+        rules: Rules::new(std::iter::once(own).chain(others).collect()).unwrap(),
+        ..options
+    }
+}
+
+/// Keys of what the neighbour was handed.
+fn keys_by_peer(wire: &Wire) -> Vec<String> {
+    let by_peer = wire.history.iter().filter(|cut| cut.path.output == PEER);
+    by_peer.map(|cut| cut.key.clone()).collect()
+}
+
+#[test]
+fn one_that_may_not_be_lent_holds_up_none_of_its_class() {
+    // Too much for the uplink.
+    let mut wire = up(with_own(LT, "frames"));
+    grant(&mut wire, LT, 50_000);
+    (0..100).for_each(|_| wire.offer("frames/a", 996));
+    (0..10).for_each(|_| wire.offer("lt/a", 996));
+    assert!(!keys_by_peer(&wire).is_empty());
+    assert!(keys_by_peer(&wire).iter().all(|key| key == "lt/a"), "lent");
+    // The uplink is silent, with one of each on the wire.
+    for class in [LS, NM] {
+        let mut wire = up(with_own(class, "frames"));
+        grant(&mut wire, class, 50_000);
+        let other = ["ls/a", "nm/a"][usize::from(class.0)];
+        wire.offer("frames/a", 20);
+        wire.offer(other, 20);
+        while wire.send() {}
+        fall_silent(&mut wire, Size::ZERO);
+        wire.advance(ms(1000));
+        for _ in 0..100 {
+            wire.offer("frames/a", 20);
+            wire.offer(other, 20);
+            carry_by_peer(&mut wire);
+            wire.advance(ms(10));
+        }
+        let gone = keys_by_peer(&wire);
+        assert!(gone.len() > 90 && gone.iter().all(|key| key == other), "evacuated: {gone:?}");
+    }
+    // An alarm that a queue below makes late.
+    let mut options = with_own(LS, "frames");
+    options.uplinks[0] = uplink(RateControllerName::Tide, Some(Rate::new(OWN)));
+    let mut wire = up(options);
+    grant(&mut wire, NM, 50_000);
+    report(&mut wire, LT, 10, 0);
+    wire.offer("frames/a", 20);
+    wire.offer("frames/a", 20);
+    report(&mut wire, LT, 60, 5000);
+    wire.offer("ls/a", 20);
+    assert_eq!(keys_by_peer(&wire), ["ls/a"], "hurried");
+}
+
+#[test]
+fn what_one_neighbour_may_not_carry_goes_by_another_one() {
+    let peers = [PEER, OutputId(2)];
+    for only in peers {
+        let mut options = lent_to(&[only]);
+        options.uplinks.push(uplink(RateControllerName::Unlimited, None));
+        options.outputs.push(output(2));
+        let mut wire = up(options);
+        for peer in peers {
+            let (class, amount, lease) = (LS, Amount(50_000), ms(5000));
+            wire.control(Control::Grant { peer, class, amount, lease });
+        }
+        fall_silent(&mut wire, Size::ZERO);
+        wire.advance(ms(1000));
+        wire.offer("ls/a", 20);
+        let by = |peer: OutputId| wire.history.iter().any(|cut| cut.path.output == peer);
+        assert_eq!(peers.map(by), peers.map(|peer| peer == only), "{only:?}");
+    }
+}
+
 #[test]
 fn what_the_uplink_carries_soon_stays_here() {
     let mut wire = up(fleet_options());

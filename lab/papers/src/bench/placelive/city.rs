@@ -30,7 +30,7 @@ const BOUND: Duration = Duration::from_secs(1);
 /// Latitude and longitude.
 type Place = (f64, f64);
 
-/// How far north-west a region is, in regions from the origin: east, then south.
+/// How far east and south of the origin a region is, in regions from 1. Places beyond its western or northern edge are in the first one there.
 fn region((latitude, longitude): Place) -> (u32, u32) {
     let cell = |way: f64| (way + 0.5).floor().max(0.0) as u32 + 1;
     (cell((longitude - ORIGIN.1) / SIDE.1), cell((ORIGIN.0 - latitude) / SIDE.0))

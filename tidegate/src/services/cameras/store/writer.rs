@@ -120,6 +120,17 @@ impl Writer {
         }
     }
 
+    /// What becomes of an entry is written, if a file is open and the disk takes it.
+    pub(super) fn note(&mut self, way: FrameWay) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.take(Work::Way(way));
+    }
+
+    /// The file that is written has been taken away.
+    pub(super) fn close(&mut self) {
+        (self.file, self.ways) = (None, None);
+    }
+
     /// A file with half a frame at its end is left as it is; one without any other is removed.
     fn give_up(&mut self) {
         let had_file = self.file.take().is_some();
