@@ -101,6 +101,7 @@ impl Losses {
     /// A loss limits the rate for some round trips: to so much at first, and never to less than `least`.
     fn limits(&mut self, now: Time, path: Duration, most: f64, least: f64) {
         let until = now + path * LIMITED.0;
+        self.limit = self.limit.filter(|limit| limit.until >= now);
         match &mut self.limit {
             Some(limit) if limit.since + path * LIMITED_MOST <= now => {
                 self.free_until = until + path * LIMITED_MOST;
