@@ -90,21 +90,22 @@ pub struct PublishLayout {
 }
 
 impl PublishLayout {
-    /// Writes what may go of an outbox, up to a bound. Says how much it was, and adds the times of what operators made.
+    /// Writes what may go of an outbox, up to a bound. Says how much it was, and whether there is more; adds the times of
+    /// what operators made.
     pub fn write(
         self,
         now: Time,
         outbox: &mut Outbox,
         out: &mut Vec<u8>,
         times: &mut Vec<(u32, Duration)>,
-    ) -> usize {
+    ) -> (usize, bool) {
         let PublishLayout { version, maximum } = self;
         let aliases = &mut Aliases::default();
         let mut writer =
             PublishWriter { version, maximum, aliases, now, count: 0, times: Vec::new() };
-        writer.write(outbox, out);
+        let is_all = writer.write(outbox, out);
         times.append(&mut writer.times);
-        writer.count
+        (writer.count, !is_all)
     }
 }
 
