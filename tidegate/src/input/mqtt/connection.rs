@@ -248,7 +248,7 @@ impl Connection<'_> {
         let mut timer = pin!(sleep_until(pulse.never()));
         let mut leaving = Leaving::new(orders, self.shared.options.stop_grace);
         loop {
-            self.take_back();
+            self.reclaim();
             let Turn { step, held, has_more } = self.turn(line, orders, &mut leaving).await?;
             let Line { source, paused } = &mut *line;
             match step {

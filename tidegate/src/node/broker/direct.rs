@@ -73,7 +73,7 @@ impl LineOwner {
     }
 
     /// The connection writes by itself again: first what is left of what others wrote.
-    pub fn take_back(&self) -> Vec<u8> {
+    pub fn reclaim(&self) -> Vec<u8> {
         let Some(mut state) = self.state() else { return Vec::new() };
         state.is_lent = false;
         state.line.as_mut().map(|line| std::mem::take(line.buffer())).unwrap_or_default()

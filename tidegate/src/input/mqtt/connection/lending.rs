@@ -11,12 +11,12 @@ use super::{Connection, KEPT};
 use crate::input::mqtt::traffic::Traffic;
 use crate::node::broker::{DirectLine, LineOwner, Seat};
 use crate::node::contract::Clock;
-use crate::support::tls::SecondHand;
+use crate::support::tls::WriteHandle;
 
 /// A client's socket, and how it wants publishes.
 #[derive(Debug)]
 struct SocketLine {
-    socket: SecondHand,
+    socket: WriteHandle,
     layout: PublishLayout,
     clock: Clock,
     out: Vec<u8>,
@@ -65,18 +65,18 @@ impl Connection<'_> {
     }
 
     /// It writes by itself again.
-    pub(super) fn take_back(&mut self) {
+    pub(super) fn reclaim(&mut self) {
         if take(&mut self.lends)
             && let Some(owner) = &self.line
         {
-            let mut later = replace(&mut self.effects.out, owner.take_back());
+            let mut later = replace(&mut self.effects.out, owner.reclaim());
             self.effects.out.append(&mut later);
         }
     }
 
     /// It ends: nobody else writes any more.
     pub(super) fn lend_no_more(&mut self) {
-        self.take_back();
+        self.reclaim();
         self.line = None;
     }
 }

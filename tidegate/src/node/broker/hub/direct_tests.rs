@@ -95,7 +95,7 @@ fn who_publishes_to_one_who_waits_writes_by_himself() {
     publish(&hub, "a", "2");
     assert_eq!((one.written(), one.is_rung()), ("12".into(), false));
     assert_eq!(hub.status().delivered, 2);
-    assert!(one.owner.take_back().is_empty());
+    assert!(one.owner.reclaim().is_empty());
     publish(&hub, "a", "3");
     assert_eq!((one.written(), one.is_rung()), (String::new(), true), "it works now");
 }
@@ -123,7 +123,7 @@ fn what_a_socket_does_not_take_is_first_when_the_connection_goes_on() {
     assert_eq!((one.written(), one.is_rung()), ("123".into(), true));
     publish(&hub, "a", "6");
     assert_eq!(one.written(), "", "nobody overtakes the rest");
-    assert_eq!(one.owner.take_back(), b"45");
+    assert_eq!(one.owner.reclaim(), b"45");
     let next = one.subscriber.seat().outbox().next(Time::ZERO).is_some();
     assert!(next, "the later one waits");
 }
@@ -148,7 +148,7 @@ fn the_next_connection_of_a_session_is_written_to_in_place_of_the_one_before() {
     let former = std::mem::replace(&mut one.owner, LineOwner::new(one.subscriber.seat()));
     assert!(!former.lend(&mut Vec::new(), || panic!("its time is over")));
     assert!(one.lend());
-    assert!(former.take_back().is_empty());
+    assert!(former.reclaim().is_empty());
     drop(former);
     publish(&hub, "a", "1");
     assert_eq!((one.written(), one.is_rung()), ("1".into(), false));
@@ -181,7 +181,7 @@ fn who_has_the_line_already_is_not_waited_for() {
 fn a_connection_is_told_of_what_did_not_go_at_once() {
     let hub = Hub::default();
     let one = Waiting::new(&hub, "a");
-    one.owner.take_back();
+    one.owner.reclaim();
     let (room, written) = (one.room.clone(), one.written.clone());
     let owner = LineOwner::new(one.subscriber.seat());
     let line =
