@@ -180,7 +180,10 @@ mod tests {
     const LAYOUT: PublishLayout = PublishLayout { version: Version::V5, maximum: 1 << 20 };
 
     fn outbox() -> Outbox {
-        Outbox::new(OutboxLimits { count: 1000, bytes: 1 << 24 }, &Account::new(1 << 30))
+        let limits = OutboxLimits { count: 1000, bytes: 1 << 24 };
+        let mut outbox = Outbox::new(limits, &Account::new(1 << 30));
+        outbox.connect(100);
+        outbox
     }
 
     /// What an operator made of something that came at 100 ms, to be had until 1 s.
@@ -223,7 +226,6 @@ mod tests {
     #[test]
     fn who_writes_for_others_says_that_there_is_more() {
         let (mut outbox, mut out, mut times) = (outbox(), Vec::new(), Vec::new());
-        outbox.connect(100);
         (0..8).for_each(|_| _ = outbox.push(result(20_000, 1)));
         let now = Time::from_millis(200);
         assert_eq!(LAYOUT.write(now, &mut outbox, &mut out, &mut times), (4, true));
