@@ -117,7 +117,7 @@ struct Connection<'a> {
     /// Others may write to the client.
     lends: bool,
     /// By which they are lent its socket, once they were; however this ends, they have it no more.
-    line: Option<LineOwner>,
+    line: Option<Box<LineOwner>>,
     /// What must be safe there before any word of this connection.
     mark: u64,
     /// Held while a large packet is read.

@@ -52,7 +52,7 @@ impl Connection<'_> {
         let Connection { stream, session, effects, gates, line, shared, .. } = self;
         let is_idle = effects.out.is_empty() && gates.awaited().is_none();
         if let Some(seat) = seat.filter(|_| is_idle) {
-            let owner = line.get_or_insert_with(|| LineOwner::new(seat));
+            let owner = line.get_or_insert_with(|| Box::new(LineOwner::new(seat)));
             let clock = shared.intake.clock();
             let line = || {
                 let (layout, traffic) = (session.layout()?, stream.traffic().clone());
