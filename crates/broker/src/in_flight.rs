@@ -12,10 +12,13 @@ const FLIGHTS_MAX: usize = 32 * 1024;
 /// Packet identifiers that there are: they are given in a circle, from 1.
 const IDS: u64 = u16::MAX as u64;
 
-/// The part of a window that was full that must be free before more goes. A subscriber that is always behind would else
-/// get a message for each that it acknowledges: a packet and a turn each, at several times the cost. Small windows have no
-/// such part.
-const ROOM_PART: usize = 16;
+/// From so many under way on a subscriber gets no more, once it had [`WINDOW_MAX`], whatever it takes. One that is always
+/// behind would else get a message for each that it acknowledges: a packet and a turn each, at several times the cost. A
+/// subscriber that takes no more than this gets as many as it takes at any time: it may wait for them.
+const WINDOW_LOW: usize = 4096;
+
+/// Publishes under way to one subscriber, whatever it takes.
+pub const WINDOW_MAX: u16 = 4096 + 256;
 
 /// Places for flights that stay where there is none.
 const FLIGHTS_KEPT: usize = 64;
@@ -40,7 +43,7 @@ pub(super) struct FlightWindow {
     /// Publishes on the present connection that count against its receive maximum.
     open: usize,
     receive_maximum: usize,
-    /// It was full, and too little of it is free since.
+    /// It was full, and has as many as a subscriber may have to wait for since.
     is_full: bool,
     last_id: u16,
     /// Identifiers that were looked at so far.
@@ -101,8 +104,8 @@ impl FlightWindow {
 
     /// Whether it is full, after a change.
     fn measure(&mut self) {
-        let free = self.max().saturating_sub(self.flights.len());
-        self.is_full = free == 0 || self.is_full && free < self.max() / ROOM_PART;
+        let (max, count) = (self.max(), self.flights.len());
+        self.is_full = count >= max || self.is_full && count >= max.min(WINDOW_LOW);
     }
 
     /// Whether another publish may begin.

@@ -49,7 +49,7 @@ mod subscriptions;
 pub use self::delivery::{
     AckOutcome, Drops, NextMessage, NextSend, OutboxDropReason, OutboxLimits,
 };
-pub use self::in_flight::DeliveryNews;
+pub use self::in_flight::{DeliveryNews, WINDOW_MAX};
 pub use self::ledger::{Applied, Kept, LedgerBounds, NotePlace, Pulled, SessionLedger};
 pub use self::message::{Ids, Message, MessageReservation, SubscriberMessage};
 pub use self::message_run::MessageRun;

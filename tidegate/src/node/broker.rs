@@ -21,7 +21,7 @@ mod seat;
 mod way;
 
 pub use self::counts::{BrokerCounts, BrokerStatus, SubscriberStatus};
-pub use self::direct::DirectLine;
+pub use self::direct::{DirectLine, LineOwner};
 pub use self::gate::{Busy, Gate};
 pub use self::hub::{Hub, HubOptions, Payer, SubscribeError};
 pub use self::meter::{DropWhy, Figures, Meter, MeterStatus, Meters, Placed};

@@ -163,7 +163,7 @@ impl Door {
         let skips_placed = matches!(from, From::Node(_)) && self.hub().group().is_some();
         let publisher = &mut self.publisher;
         records.retain_mut(|record| {
-            let TopicFacts { is_local, is_placed } = publisher.turn_to(&record.key);
+            let (TopicFacts { is_local, is_placed }, way) = publisher.turn_to(&record.key);
             let qos = bringer.qos_of(record);
             match record.token {
                 _ if from == From::Cluster => publisher.publish_owned(record, qos),
@@ -171,7 +171,7 @@ impl Door {
                 Some(token) if qos == 2 => {
                     bringer.hold(token, (record.packet, publisher.message(record, qos)));
                 }
-                _ => publisher.gather(record, qos),
+                _ => publisher.gather(record, qos, &way),
             }
             if let Some(token) = record.token.filter(|_| is_local) {
                 bringer.accepted(token);

@@ -3,10 +3,10 @@
 //! Everything that decides is in the crates below; everything that waits for the world is in inputs and outputs.
 
 pub(crate) mod adapting;
+mod closing;
 mod outputs;
 mod running;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,6 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use self::adapting::Adapting;
+use self::closing::Closing;
 use self::outputs::OutputEnd;
 pub use self::running::{FleetDoor, Running, StatusHandle};
 use crate::node::broker::Hub;
@@ -33,9 +34,6 @@ use crate::script::{Scripts, Seat};
 const ARRIVALS_MAX: usize = 64;
 /// Arrivals taken before the node is polled again: bounds how long a free wire can wait.
 const BATCH_MAX: usize = 16;
-/// Connections that are gone and whose last records may wait for room. Each has a batch or two; of those beyond they are
-/// refused.
-const CLOSING_MAX: usize = 256;
 /// How often the node hears what time it is in the world.
 const WALL_PERIOD: Duration = Duration::from_secs(60);
 /// How far off a clock may be that is kept by the system.
@@ -117,7 +115,7 @@ pub fn start_at(
         outputs,
         notices: Vec::new(),
         free: Vec::new(),
-        closing: BTreeSet::new(),
+        closing: Closing::default(),
     };
     // Sessions end by the time in the world: it must be known before they are.
     drive.tell_wall_time();
@@ -178,7 +176,7 @@ struct Drive {
     notices: Vec<Option<NoticeSender>>,
     free: Vec<SourceId>,
     /// Connections that are gone, and whose last records wait for room.
-    closing: BTreeSet<SourceId>,
+    closing: Closing,
 }
 
 impl Drive {
@@ -288,8 +286,8 @@ impl Drive {
             }
             Arrival::Close(source) => {
                 self.notices[source.0 as usize] = None;
-                if self.node.holds_up(source) && self.closing.len() < CLOSING_MAX {
-                    self.closing.insert(source);
+                if self.node.part(source) && self.closing.admit(source, self.node.owner_of(source))
+                {
                     return;
                 }
                 return self.close(source);
@@ -314,7 +312,7 @@ impl Drive {
             Output::SessionReady(source) => self.notify(source, Notice::Ready),
             Output::Released(source, packets) => self.notify(source, Notice::Released(packets)),
             Output::PauseInput(source) => self.notify(source, Notice::Pause),
-            Output::ResumeInput(source) if self.closing.remove(&source) => self.close(source),
+            Output::ResumeInput(source) if self.closing.remove(source) => self.close(source),
             Output::ResumeInput(source) => self.notify(source, Notice::Resume),
             Output::Transmit { path, id, range, again } => {
                 let record = self.node.record(id).expect("a transmitted record is held").clone();

@@ -45,6 +45,8 @@ struct Pending {
     message: Option<u64>,
     /// The beginning of the next segment says it again.
     is_repeated: bool,
+    /// It says something of who sent it, that the beginning of a segment takes for granted: it must not come after that.
+    is_of_sender: bool,
 }
 
 impl Pending {
@@ -82,10 +84,13 @@ impl Inner {
     }
 
     fn push(&mut self, note: &Note) {
-        let message = if let Note::Message(note) = note { Some(note.number) } else { None };
-        let note =
-            Pending { bytes: note.to_bytes(), message, is_repeated: note.is_about_sessions() };
-        self.pending.push(note);
+        let message = if let Note::Message(note) = note { Some(note) } else { None };
+        self.pending.push(Pending {
+            bytes: note.to_bytes(),
+            message: message.map(|message| message.number),
+            is_repeated: note.is_about_sessions(),
+            is_of_sender: message.is_some_and(|one| one.packet.is_some() || one.will_of.is_some()),
+        });
         self.last += 1;
         self.count(self.pending.len() - 1);
     }
@@ -96,6 +101,12 @@ impl Inner {
             self.pending_bytes += note.bytes.len();
             self.repeated += if note.is_repeated { note.cost() } else { 0 };
         }
+    }
+
+    /// Notes that go together with the beginning of a segment, at least: that knows of packets and wills whose messages
+    /// are pending, and without these they would be lost, and taken for known.
+    fn least_with_snapshot(&self) -> usize {
+        self.pending.iter().rposition(|note| note.is_of_sender).map_or(0, |place| place + 1)
     }
 
     /// Whether something is to be written, if nobody waits for it.

@@ -28,7 +28,7 @@ pub use self::certificate::{Certificate, CertificateError, Role};
 pub use self::chain::{ShownAs, leads};
 pub use self::dialing::client;
 pub use self::roots::system_bundle;
-pub use self::second::SecondHand;
+pub use self::second::WriteHandle;
 pub use self::serving::{Callers, serving};
 pub use self::stream::Stream;
 pub use self::trust::{Trust, Untrusted};

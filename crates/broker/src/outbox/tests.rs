@@ -9,7 +9,7 @@ use tidegate_types::record::Properties;
 use super::AckOutcome::{Expected, Unknown, Wrong};
 use super::queue::PLACE;
 use super::*;
-use crate::{Message, MessageReservation, MessageRun, Recipient};
+use crate::{Message, MessageReservation, MessageRun, Recipient, WINDOW_MAX};
 
 const MANY: OutboxLimits = OutboxLimits { count: 100, bytes: 1 << 20 };
 
@@ -128,18 +128,28 @@ fn a_receive_maximum_holds_back_all_but_quality_zero() {
 
 #[test]
 fn a_large_window_that_was_full_goes_on_when_a_part_of_it_is_free() {
-    let mut outbox = outbox(OutboxLimits { count: 1000, ..MANY });
-    outbox.connect(160);
-    (0..200).for_each(|number| _ = outbox.push(delivery(number, 0, 1, 9)));
-    assert_eq!(numbers(&mut outbox, 0).len(), 160);
-    (1..10).for_each(|id| assert_eq!(outbox.acknowledged(id), Expected));
+    let mut outbox = outbox(OutboxLimits { count: 10_000, bytes: 1 << 24 });
+    outbox.connect(WINDOW_MAX);
+    (0..5000).for_each(|number| _ = outbox.push(delivery(number, 0, 1, 9)));
+    assert_eq!(numbers(&mut outbox, 0).len(), 4352);
+    (1..257).for_each(|id| assert_eq!(outbox.acknowledged(id), Expected));
     assert!(!outbox.has_ready(Time::ZERO) && numbers(&mut outbox, 0).is_empty());
-    outbox.acknowledged(10);
-    assert_eq!(numbers(&mut outbox, 0).len(), 10);
-    (11..20).for_each(|id| _ = outbox.acknowledged(id));
+    outbox.acknowledged(257);
+    assert_eq!(numbers(&mut outbox, 0).len(), 257);
+    outbox.acknowledged(258);
     outbox.disconnect();
-    outbox.connect(160);
-    assert_eq!(numbers(&mut outbox, 0).len(), 160, "of which nine are new");
+    outbox.connect(WINDOW_MAX);
+    assert_eq!(numbers(&mut outbox, 0).len(), 4352, "of which one is new");
+}
+
+#[test]
+fn who_says_how_many_it_takes_has_as_many_at_any_time() {
+    let mut outbox = outbox(OutboxLimits { count: 10_000, bytes: 1 << 24 });
+    outbox.connect(4096);
+    (0..5000).for_each(|number| _ = outbox.push(delivery(number, 0, 1, 9)));
+    assert_eq!(numbers(&mut outbox, 0).len(), 4096);
+    outbox.acknowledged(1);
+    assert_eq!(numbers(&mut outbox, 0).len(), 1);
 }
 
 #[test]

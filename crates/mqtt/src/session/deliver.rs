@@ -90,21 +90,22 @@ pub struct PublishLayout {
 }
 
 impl PublishLayout {
-    /// Writes what may go of an outbox, up to a bound. Says how much it was, and adds the times of what operators made.
+    /// Writes what may go of an outbox, up to a bound. Says how much it was, and whether there is more; adds the times of
+    /// what operators made.
     pub fn write(
         self,
         now: Time,
         outbox: &mut Outbox,
         out: &mut Vec<u8>,
         times: &mut Vec<(u32, Duration)>,
-    ) -> usize {
+    ) -> (usize, bool) {
         let PublishLayout { version, maximum } = self;
         let aliases = &mut Aliases::default();
         let mut writer =
             PublishWriter { version, maximum, aliases, now, count: 0, times: Vec::new() };
-        writer.write(outbox, out);
+        let is_all = writer.write(outbox, out);
         times.append(&mut writer.times);
-        writer.count
+        (writer.count, !is_all)
     }
 }
 
@@ -161,5 +162,76 @@ impl PublishWriter<'_> {
             }
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use tidegate_broker::{Message, MessageReservation, OutboxLimits, SubscriberMessage};
+    use tidegate_types::account::Account;
+    use tidegate_types::class::ClassId;
+    use tidegate_types::record::Properties;
+
+    use super::*;
+
+    const LAYOUT: PublishLayout = PublishLayout { version: Version::V5, maximum: 1 << 20 };
+
+    fn outbox() -> Outbox {
+        let limits = OutboxLimits { count: 1000, bytes: 1 << 24 };
+        let mut outbox = Outbox::new(limits, &Account::new(1 << 30));
+        outbox.connect(100);
+        outbox
+    }
+
+    /// What an operator made of something that came at 100 ms, to be had until 1 s.
+    fn result(bytes: usize, qos: u8) -> SubscriberMessage {
+        let message = Message {
+            topic: Bytes::from_static(b"t"),
+            payload: vec![7; bytes].into(),
+            properties: Properties::default(),
+            qos,
+            retain: false,
+            arrived: Time::from_millis(100),
+            expires: Some(Time::from_millis(1000)),
+            class: ClassId(0),
+            deadline: Time::from_millis(300),
+            source_unix_ns: None,
+            meter: Some(3),
+        };
+        SubscriberMessage {
+            message: Arc::new(message),
+            qos,
+            retain: false,
+            ids: None,
+            charge: MessageReservation::default(),
+            number: 0,
+        }
+    }
+
+    #[test]
+    fn what_others_write_took_until_now_and_is_not_written_once_it_is_over() {
+        let (mut outbox, mut out, mut times) = (outbox(), Vec::new(), Vec::new());
+        outbox.push(result(10, 0));
+        let now = Time::from_millis(200);
+        assert_eq!(LAYOUT.write(now, &mut outbox, &mut out, &mut times), (1, false));
+        assert_eq!(times, [(3, Duration::from_millis(100))]);
+        outbox.push(result(10, 0));
+        let late = Time::from_millis(1001);
+        assert_eq!(LAYOUT.write(late, &mut outbox, &mut out, &mut times), (0, false));
+    }
+
+    #[test]
+    fn who_writes_for_others_says_that_there_is_more() {
+        let (mut outbox, mut out, mut times) = (outbox(), Vec::new(), Vec::new());
+        (0..8).for_each(|_| _ = outbox.push(result(20_000, 1)));
+        let now = Time::from_millis(200);
+        assert_eq!(LAYOUT.write(now, &mut outbox, &mut out, &mut times), (4, true));
+        out.clear();
+        assert_eq!(LAYOUT.write(now, &mut outbox, &mut out, &mut times), (4, true));
+        out.clear();
+        assert_eq!(LAYOUT.write(now, &mut outbox, &mut out, &mut times), (0, false));
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use tidegate_broker::WINDOW_MAX;
 
 use crate::deliver::Alias;
 
@@ -10,8 +11,6 @@ use crate::deliver::Alias;
 const ALIASES_MAX: u16 = 64;
 /// Longer topics get none.
 const ALIASED_MAX: usize = 256;
-/// Unacknowledged publishes to one client, whatever it takes.
-const RECEIVE_MAXIMUM: u16 = 4096;
 
 /// What a client said of how it wants to be sent publishes.
 #[derive(Debug, Default)]
@@ -23,7 +22,7 @@ pub(super) struct Outward {
 impl Outward {
     pub(super) fn new(receive_maximum: u16, topic_alias_maximum: u16) -> Self {
         Outward {
-            receive_maximum: receive_maximum.min(RECEIVE_MAXIMUM),
+            receive_maximum: receive_maximum.min(WINDOW_MAX),
             aliases: Aliases {
                 maximum: topic_alias_maximum.min(ALIASES_MAX),
                 ..Aliases::default()

@@ -85,6 +85,15 @@ impl Base {
         }
     }
 
+    /// A connection is gone, and may stay open until its last records have room: those of them that it waited to hear of
+    /// are refused, for it sends them again, or took them for lost. Whether others are left.
+    pub(super) fn part(&mut self, source: SourceId) -> bool {
+        let Some(state) = self.sources.get_mut(source) else { return false };
+        let (refused, is_left) = (state.forget_asking(), state.has_pending());
+        (0..refused).for_each(|_| self.holdings.count_refused(None));
+        is_left
+    }
+
     /// Refuses every waiting record: the node stops.
     pub(super) fn refuse_blocked(&mut self) {
         while let Some((_, source)) = self.sources.first_patience() {

@@ -31,7 +31,7 @@ mod view;
 use std::sync::Arc;
 
 use tidegate_log::{Recovery, WallTime};
-use tidegate_types::record::{Origin, SourceId};
+use tidegate_types::record::{Origin, Owner, SourceId};
 use tidegate_types::units::Time;
 
 use self::admission::{Admission, Space};
@@ -191,9 +191,15 @@ impl Node {
         }
     }
 
-    /// Whether records of a connection wait for room: where it is gone, it is best closed once they have it.
-    pub fn holds_up(&self, source: SourceId) -> bool {
-        self.base.sources.get(source).is_some_and(|state| state.is_held_up())
+    /// A connection is gone. Whether records of it wait for room that nobody sends again: then it is best closed once they
+    /// have it.
+    pub fn part(&mut self, source: SourceId) -> bool {
+        self.base.part(source)
+    }
+
+    /// On whose account a connection is.
+    pub fn owner_of(&self, source: SourceId) -> Option<&Owner> {
+        self.base.sources.owner_of(source)
     }
 
     fn close_source(&mut self, source: SourceId) {

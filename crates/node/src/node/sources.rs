@@ -87,6 +87,19 @@ impl SourceState {
         None
     }
 
+    /// Those of them whose sender waits for an answer go; how many they were.
+    pub(super) fn forget_asking(&mut self) -> u64 {
+        let Some(HeldUp { pending, .. }) = self.held_up.as_deref_mut() else { return 0 };
+        let before = pending.len();
+        pending.retain(|offered| offered.token.is_none());
+        (before - pending.len()) as u64
+    }
+
+    /// Whether some are left.
+    pub(super) fn has_pending(&self) -> bool {
+        self.held_up.as_ref().is_some_and(|held_up| !held_up.pending.is_empty())
+    }
+
     /// The first of those; with the last one it is held up no more.
     pub(super) fn next_pending(&mut self) -> Option<Offered> {
         let next = self.held_up.as_mut()?.pending.pop_front();

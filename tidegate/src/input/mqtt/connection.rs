@@ -39,7 +39,7 @@ use super::room::Held;
 use super::session::{Effects, End, Session, SessionStep as Step};
 use super::terms::{Orders, Word, over};
 use super::transport::{Broken, Transport};
-use crate::node::broker::Seat;
+use crate::node::broker::{LineOwner, Seat};
 use crate::node::contract::{Notice, Source};
 use crate::node::door::Door;
 use crate::support::access::{Grants, Quota};
@@ -65,6 +65,7 @@ pub(super) async fn run(call: Call) {
         referral: None,
         gates: Gates::default(),
         lends: false,
+        line: None,
         mark: 0,
         room: None,
         account: shared.account_of(&address(peer.ip())),
@@ -115,6 +116,8 @@ struct Connection<'a> {
     gates: Gates,
     /// Others may write to the client.
     lends: bool,
+    /// By which they are lent its socket, once they were; however this ends, they have it no more.
+    line: Option<Box<LineOwner>>,
     /// What must be safe there before any word of this connection.
     mark: u64,
     /// Held while a large packet is read.
@@ -245,7 +248,7 @@ impl Connection<'_> {
         let mut timer = pin!(sleep_until(pulse.never()));
         let mut leaving = Leaving::new(orders, self.shared.options.stop_grace);
         loop {
-            self.take_back();
+            self.reclaim();
             let Turn { step, held, has_more } = self.turn(line, orders, &mut leaving).await?;
             let Line { source, paused } = &mut *line;
             match step {

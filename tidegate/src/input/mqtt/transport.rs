@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use super::session::End;
 use super::traffic::Traffic;
 use super::websocket::{Ended, WebSocket, WebSocketOptions, answer};
-use crate::support::tls::{SecondHand, Stream};
+use crate::support::tls::{Stream, WriteHandle};
 
 /// Room for the head of a usual request.
 const HEAD: usize = 1024;
@@ -116,7 +116,7 @@ impl Transport {
     }
 
     /// By what others write packets as they are, once; none where something is in between.
-    pub(super) fn second(&mut self) -> Option<SecondHand> {
+    pub(super) fn second(&mut self) -> Option<WriteHandle> {
         if self.web.is_some() { None } else { self.stream.second() }
     }
 

@@ -2,11 +2,12 @@
 //! No task is woken, and no other thread.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidegate_broker::Outbox;
-use tidegate_types::units::Time;
+
+use super::seat::Seat;
 
 /// Bytes that wait, up to which they are written at once: what is more is for the connection's own task, which others do
 /// not wait for.
@@ -14,9 +15,9 @@ const LITTLE: usize = 4096;
 
 /// How a subscriber's client is written to.
 pub trait DirectLine: fmt::Debug + Send {
-    /// Encodes what may go of the outbox. Says how much it was, and adds the times of what operators made.
-    fn encode(&mut self, now: Time, outbox: &mut Outbox, times: &mut Vec<(u32, Duration)>)
-    -> usize;
+    /// Encodes what may go of the outbox now. Says how much it was, and whether there is more; adds the times of what
+    /// operators made.
+    fn encode(&mut self, outbox: &mut Outbox, times: &mut Vec<(u32, Duration)>) -> (usize, bool);
 
     /// Writes what is encoded; false where some of it is left.
     fn write(&mut self) -> bool;
@@ -34,17 +35,78 @@ struct State {
     line: Option<Box<dyn DirectLine>>,
     /// The connection waits.
     is_lent: bool,
+    /// Whose line it is: each connection has another number, and only the last one's is of use.
+    owner: u64,
+}
+
+/// What a connection lends its line by. With it the line ends, however the connection does.
+#[derive(Debug)]
+pub struct LineOwner {
+    seat: Arc<Seat>,
+    number: u64,
+}
+
+impl LineOwner {
+    /// The next one of a seat: the line of an earlier connection is gone.
+    pub fn new(seat: &Arc<Seat>) -> Self {
+        let mut state = seat.direct.state();
+        *state = State { owner: state.owner + 1, ..State::default() };
+        LineOwner { seat: seat.clone(), number: state.owner }
+    }
+
+    /// The connection waits from now on, has written all that was in its buffer, and lends that and how it writes, said
+    /// once. True where it is lent.
+    pub fn lend(
+        &self,
+        buffer: &mut Vec<u8>,
+        line: impl FnOnce() -> Option<Box<dyn DirectLine>>,
+    ) -> bool {
+        let Some(mut state) = self.state().filter(|_| !self.seat.is_durable()) else {
+            return false;
+        };
+        state.line = state.line.take().or_else(line);
+        if let Some(line) = &mut state.line {
+            std::mem::swap(line.buffer(), buffer);
+        }
+        state.is_lent = state.line.is_some();
+        state.is_lent
+    }
+
+    /// The connection writes by itself again: first what is left of what others wrote.
+    pub fn reclaim(&self) -> Vec<u8> {
+        let Some(mut state) = self.state() else { return Vec::new() };
+        state.is_lent = false;
+        state.line.as_mut().map(|line| std::mem::take(line.buffer())).unwrap_or_default()
+    }
+
+    /// Its seat's line, as long as that is its own.
+    fn state(&self) -> Option<MutexGuard<'_, State>> {
+        Some(self.seat.direct.state()).filter(|state| state.owner == self.number)
+    }
+}
+
+impl Drop for LineOwner {
+    fn drop(&mut self) {
+        if let Some(mut state) = self.state() {
+            (state.line, state.is_lent) = (None, false);
+        }
+    }
 }
 
 /// A line that is lent, and has messages to write.
 #[derive(Debug)]
-pub(super) struct Lent<'a>(MutexGuard<'a, State>);
+pub(super) struct Lent<'a> {
+    state: MutexGuard<'a, State>,
+    /// The outbox has more than went at once: for the connection.
+    has_more: bool,
+}
 
 impl Lent<'_> {
     /// Writes them; false where the connection must go on.
     pub(super) fn write(mut self) -> bool {
-        let is_written = self.0.line.as_mut().is_some_and(|line| line.write());
-        self.0.is_lent = is_written;
+        let Lent { state, has_more } = &mut self;
+        let is_written = state.line.as_mut().is_some_and(|line| line.write()) && !*has_more;
+        state.is_lent = is_written;
         is_written
     }
 }
@@ -54,38 +116,10 @@ impl Direct {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection waits from now on, and has written all that was in its buffer.
-    pub(super) fn lend(
-        &self,
-        buffer: &mut Vec<u8>,
-        line: impl FnOnce() -> Option<Box<dyn DirectLine>>,
-    ) -> bool {
-        let mut state = self.state();
-        state.line = state.line.take().or_else(line);
-        if let Some(line) = &mut state.line {
-            std::mem::swap(line.buffer(), buffer);
-        }
-        state.is_lent = state.line.is_some();
-        state.is_lent
-    }
-
-    /// The connection writes by itself again, and first what is left of what others wrote.
-    pub(super) fn take_back(&self) -> Vec<u8> {
-        let mut state = self.state();
-        state.is_lent = false;
-        state.line.as_mut().map(|line| std::mem::take(line.buffer())).unwrap_or_default()
-    }
-
-    /// The connection ends.
-    pub(super) fn end(&self) {
-        *self.state() = State::default();
-    }
-
     /// Encodes what waits, where it is little and the connection waits: the outbox is as after its own turn. Then it is to
     /// be written, with or without the outbox at hand.
     pub(super) fn encode(
         &self,
-        now: Time,
         outbox: &mut Outbox,
         times: &mut Vec<(u32, Duration)>,
     ) -> Option<(Lent<'_>, usize)> {
@@ -94,7 +128,7 @@ impl Direct {
         }
         // Whoever else has it tells the connection.
         let mut state = self.0.try_lock().ok().filter(|state| state.is_lent)?;
-        let count = state.line.as_mut()?.encode(now, outbox, times);
-        Some((Lent(state), count))
+        let (count, has_more) = state.line.as_mut()?.encode(outbox, times);
+        Some((Lent { state, has_more }, count))
     }
 }

@@ -74,7 +74,9 @@ impl Publisher {
         }
         // Shared by all who get the run.
         let mut charge = MessageReservation::default();
-        let handful = Handful::new(run, whole.as_ref(), way.all.len() <= FEW);
+        // Each group's is another one for each message.
+        let is_for_few = way.all.len() + way.groups.len() * run.len() <= FEW;
+        let handful = Handful::new(run, whole.as_ref(), is_for_few);
         for (seat, target) in &way.all {
             if seat.is_durable() && target.qos > 0 {
                 for (message, waiters) in run.iter().zip(&mut waiters) {
@@ -98,7 +100,7 @@ impl Publisher {
                         waiters.push((seat, target));
                         continue;
                     }
-                    let one = Handful::new(std::slice::from_ref(message), None, true);
+                    let one = Handful::new(std::slice::from_ref(message), None, is_for_few);
                     self.hand(seat, target, one, &mut MessageReservation::default());
                 }
             }
@@ -142,10 +144,10 @@ impl Publisher {
             all.map(push).fold(false, |is_news, more| is_news | more)
         });
         let mut times = Vec::new();
-        let lent = messages
-            .first()
-            .filter(|_| is_news && is_for_few)
-            .and_then(|message| seat.direct.encode(message.arrived, &mut outbox, &mut times));
+        let lent = match is_news && is_for_few {
+            true => seat.direct.encode(&mut outbox, &mut times),
+            false => None,
+        };
         let drops = outbox.take_drops();
         if self.session != Some(seat.id()) && seat.is_crowded(&outbox) {
             self.crowded = Some(seat.clone());

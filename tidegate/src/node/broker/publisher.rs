@@ -53,8 +53,6 @@ pub struct Publisher {
     pub(super) held: Reservation,
     /// What ways take.
     bytes: usize,
-    /// Messages of the last topic are gathered.
-    is_turned: bool,
     /// Messages of one topic that are not handed out yet.
     pub(super) run: Vec<Arc<Message>>,
     /// A subscriber that has much to take.
@@ -79,7 +77,6 @@ impl Publisher {
             turn: 0,
             held,
             bytes: 0,
-            is_turned: false,
             run: Vec::new(),
             crowded: None,
             is_owner: false,
@@ -137,25 +134,22 @@ impl Publisher {
         self.hand_out(&way);
     }
 
-    /// Turns to a record of this topic: what was gathered of another one is handed out.
-    pub(crate) fn turn_to(&mut self, topic: &Bytes) -> TopicFacts {
-        let is_same = self.last.as_ref().is_some_and(|(last, _)| last == topic);
-        if !self.is_turned || !is_same {
+    /// Turns to a record of this topic, to be gathered on its way: what was gathered of another one is handed out.
+    pub(crate) fn turn_to(&mut self, topic: &Bytes) -> (TopicFacts, Arc<Way>) {
+        if self.run.first().is_some_and(|first| first.topic != *topic) {
             self.finish_run();
-            self.way(topic);
-            self.is_turned = true;
         }
-        let way = self.last.as_ref().map(|(_, way)| way);
-        TopicFacts {
-            is_local: way.is_some_and(|way| way.is_local),
-            is_placed: way.is_some_and(|way| way.unit.is_some()),
-        }
+        let way = match &self.last {
+            // As it was for those that are gathered.
+            Some((last, way)) if last == topic && !self.run.is_empty() => way.clone(),
+            _ => self.way(topic),
+        };
+        (TopicFacts { is_local: way.is_local, is_placed: way.unit.is_some() }, way)
     }
 
     /// Gathers a record of the topic that it has turned to, to be handed out together with others. One that is for
     /// subscribers here only gives all that it has.
-    pub(crate) fn gather(&mut self, record: &mut Offered, qos: u8) {
-        let Some((_, way)) = &self.last else { return };
+    pub(crate) fn gather(&mut self, record: &mut Offered, qos: u8, way: &Way) {
         let retain = wants_retain(record);
         if !retain && way.is_idle() {
             return;
@@ -174,8 +168,8 @@ impl Publisher {
     #[cfg(test)]
     pub(crate) fn publish_all<'r>(&mut self, records: impl Iterator<Item = (&'r Offered, u8)>) {
         for (record, qos) in records.filter(|(_, qos)| *qos < 2) {
-            self.turn_to(&record.key);
-            self.gather(&mut record.clone(), qos);
+            let (_, way) = self.turn_to(&record.key);
+            self.gather(&mut record.clone(), qos, &way);
         }
         self.finish_run();
     }
@@ -316,7 +310,6 @@ impl Publisher {
 
     /// Hands out what was gathered: each subscriber is locked and woken once.
     pub(crate) fn finish_run(&mut self) {
-        self.is_turned = false;
         let Some(first) = self.run.first() else { return };
         let way = self.way(&first.topic.clone());
         self.hand_out(&way);

@@ -11,7 +11,7 @@ use tidegate_node::io::SessionId;
 use tidegate_types::account::{Kind, Refusal, Reservation};
 use tokio::sync::Notify;
 
-use super::direct::{Direct, DirectLine};
+use super::direct::Direct;
 use super::hub::{Hub, Payer, SubscribeError};
 use super::refilling::Reading;
 
@@ -194,26 +194,6 @@ impl Seat {
 
     pub(super) fn ring(&self) {
         self.bell.notify_one();
-    }
-
-    /// Its connection waits, has written all that was in its buffer, and lends that and how it writes, said once. True
-    /// where it is lent.
-    pub fn lend(
-        &self,
-        buffer: &mut Vec<u8>,
-        line: impl FnOnce() -> Option<Box<dyn DirectLine>>,
-    ) -> bool {
-        !self.is_durable() && self.direct.lend(buffer, line)
-    }
-
-    /// Its connection writes by itself again: first what is left of what others wrote.
-    pub fn take_back(&self) -> Vec<u8> {
-        self.direct.take_back()
-    }
-
-    /// Its connection ends: nobody else writes any more.
-    pub fn end_line(&self) {
-        self.direct.end();
     }
 
     /// Waits until something came. Cancel-safe.

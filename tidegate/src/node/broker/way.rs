@@ -19,7 +19,7 @@ const TARGET: usize = 64;
 
 /// See the file's header.
 #[derive(Clone, Debug)]
-pub(super) struct Way {
+pub(crate) struct Way {
     pub(super) all: Vec<(Arc<Seat>, Recipient)>,
     pub(super) groups: Vec<Vec<(Arc<Seat>, Recipient)>>,
     pub(super) operators: Vec<(Arc<dyn Operate>, Arc<Meter>)>,

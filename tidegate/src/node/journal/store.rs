@@ -6,7 +6,7 @@ mod tidy;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate_broker::NotePlace;
 use tidegate_broker::journal::{MessageNote, Note};
@@ -109,6 +109,8 @@ pub(super) struct Store {
     unsynced_bytes: usize,
     /// Notes of a batch at most: fewer where the disk has no room for all.
     part: usize,
+    /// When it last had none.
+    was_full: Option<Instant>,
 }
 
 impl Store {
@@ -146,6 +148,7 @@ impl Store {
             unsynced: Vec::new(),
             unsynced_bytes: 0,
             part: usize::MAX,
+            was_full: None,
         }
     }
 

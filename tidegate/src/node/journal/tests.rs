@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tidegate_broker::journal::{Flight, MessageNote, Note, SessionNote, Waiter};
+use tidegate_broker::journal::{Flight, MessageNote, Note, SessionNote, Waiter, WillNote};
 use tidegate_broker::{LedgerBounds, Message, SubscribeOptions, Subscription};
 use tidegate_types::class::ClassId;
 use tidegate_types::ids::SessionId;
@@ -284,6 +284,54 @@ fn of_more_than_a_full_disk_has_room_for_as_much_as_fits_is_safe() {
     assert!(marks.iter().all(|mark| journal.is_safe(*mark)));
     let (journal, _) = begin(&disk, 0);
     assert_eq!(journal.read(|ledger| ledger.held().0), marks.len(), "each once");
+}
+
+/// What a session has sent with QoS 2, and its will.
+fn send(journal: &Journal, packet: Option<(SessionId, u16)>, will_of: Option<SessionId>) -> u64 {
+    let mut pen = journal.pen();
+    let waiters = vec![Waiter { session: SessionId(1), qos: 1, retain: false, ids: None }];
+    let note = MessageNote { waiters, packet, will_of, ..message(pen.number(), 3000) };
+    pen.write(&Note::Message(Box::new(note)));
+    pen.urge()
+}
+
+#[test]
+fn a_part_that_fits_says_nothing_of_a_packet_or_a_will_whose_message_does_not() {
+    let disk = Memory::default();
+    let (journal, mut store) = begin(&disk, 0);
+    session(&journal, 1);
+    let message = message(0, 10).message;
+    let will = Some(WillNote { message, ttl: None, delay: 0, due: 0 });
+    let sender = SessionNote { will, ..note_of(SessionId(2)) };
+    journal.write(&Note::Session(Box::new(sender)));
+    settle(&mut store);
+    disk.fill(Some(30_000));
+    (0..20).for_each(|_| _ = publish(&journal, 3000, 1));
+    let sender = SessionId(2);
+    let marks = [send(&journal, Some((sender, 7)), None), send(&journal, None, Some(sender))];
+    (0..20).for_each(|_| _ = publish(&journal, 3000, 1));
+    for _ in 0..50 {
+        store.step();
+        // As after a kill: what is on the disk now must not know more than it has.
+        let copy = disk.copy();
+        let (again, _) = begin(&copy, 0);
+        let count = again.read(|ledger| ledger.held().0);
+        let (packets, will) = again.read(|ledger| {
+            let kept = ledger.session(sender).unwrap();
+            (kept.packets.len(), kept.note.will.is_some())
+        });
+        assert!(packets == 0 || count >= 21, "{count} messages, and the packet is known");
+        assert!(will || count >= 22, "{count} messages, and the will is gone");
+    }
+    disk.fill(None);
+    settle(&mut store);
+    assert!(marks.iter().all(|mark| journal.is_safe(*mark)));
+    let (journal, _) = begin(&disk, 0);
+    journal.read(|ledger| {
+        let kept = ledger.session(sender).unwrap();
+        assert!(kept.packets.contains(&7) && kept.note.will.is_none());
+        assert_eq!(ledger.held().0, 42);
+    });
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub(crate) const SECTOR: usize = 512;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory(Arc<Mutex<State>>);
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct State {
     /// What processes see.
     names: BTreeMap<PathBuf, u64>,
@@ -104,6 +104,13 @@ impl Memory {
         }
         let used: BTreeSet<u64> = names.values().copied().collect();
         files.retain(|id, _| used.contains(id));
+    }
+
+    /// Another disk with the same content, which has room and does not fail.
+    pub(crate) fn copy(&self) -> Memory {
+        let state = self.lock().clone();
+        let well = State { capacity: None, left: None, failing: 0, unreadable: 0, ..state };
+        Memory(Arc::new(Mutex::new(well)))
     }
 
     /// Files of a folder.

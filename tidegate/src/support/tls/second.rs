@@ -4,11 +4,11 @@ use std::io;
 
 use tokio::net::tcp::OwnedWriteHalf;
 
-/// By this somebody else writes to the connection, while its owner does not. Its end closes nothing.
+/// A second handle for writing, for whoever writes while the owner does not; dropping it does not shut the socket down.
 #[derive(Debug)]
-pub struct SecondHand(pub(super) Option<OwnedWriteHalf>);
+pub struct WriteHandle(pub(super) Option<OwnedWriteHalf>);
 
-impl SecondHand {
+impl WriteHandle {
     /// As [`super::Stream::try_write`].
     ///
     /// # Errors
@@ -18,7 +18,7 @@ impl SecondHand {
     }
 }
 
-impl Drop for SecondHand {
+impl Drop for WriteHandle {
     fn drop(&mut self) {
         self.0.take().into_iter().for_each(OwnedWriteHalf::forget);
     }

@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::task::unconstrained;
 
-use super::second::SecondHand;
+use super::second::WriteHandle;
 
 /// Bytes of one TLS record: it can be read only when all of it has come, so on a slow line it is small;
 /// it costs 22 bytes or a little more.
@@ -27,7 +27,7 @@ const RECORD_MAX: usize = 8 * 1024;
 #[derive(Debug)]
 pub struct Stream {
     tcp: OwnedReadHalf,
-    second: Option<SecondHand>,
+    second: Option<WriteHandle>,
     tls: Option<Box<Tls>>,
     /// Bytes handed to the kernel, those of TLS itself with them.
     handed: u64,
@@ -47,7 +47,7 @@ struct Tls {
 impl From<TcpStream> for Stream {
     fn from(tcp: TcpStream) -> Self {
         let (tcp, write) = tcp.into_split();
-        Stream { tcp, second: Some(SecondHand(Some(write))), tls: None, handed: 0 }
+        Stream { tcp, second: Some(WriteHandle(Some(write))), tls: None, handed: 0 }
     }
 }
 
@@ -85,7 +85,7 @@ impl Stream {
     }
 
     /// What somebody else can write by, once; none where TLS has a word in it.
-    pub fn second(&mut self) -> Option<SecondHand> {
+    pub fn second(&mut self) -> Option<WriteHandle> {
         self.second.take_if(|_| self.tls.is_none())
     }
 

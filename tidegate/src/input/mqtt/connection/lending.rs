@@ -6,30 +6,26 @@ use std::time::Duration;
 
 use tidegate_broker::Outbox;
 use tidegate_mqtt::session::PublishLayout;
-use tidegate_types::units::Time;
 
 use super::{Connection, KEPT};
 use crate::input::mqtt::traffic::Traffic;
-use crate::node::broker::{DirectLine, Seat, Subscriber};
-use crate::support::tls::SecondHand;
+use crate::node::broker::{DirectLine, LineOwner, Seat};
+use crate::node::contract::Clock;
+use crate::support::tls::WriteHandle;
 
 /// A client's socket, and how it wants publishes.
 #[derive(Debug)]
 struct SocketLine {
-    socket: SecondHand,
+    socket: WriteHandle,
     layout: PublishLayout,
+    clock: Clock,
     out: Vec<u8>,
     traffic: Arc<Traffic>,
 }
 
 impl DirectLine for SocketLine {
-    fn encode(
-        &mut self,
-        now: Time,
-        outbox: &mut Outbox,
-        times: &mut Vec<(u32, Duration)>,
-    ) -> usize {
-        self.layout.write(now, outbox, &mut self.out, times)
+    fn encode(&mut self, outbox: &mut Outbox, times: &mut Vec<(u32, Duration)>) -> (usize, bool) {
+        self.layout.write(self.clock.now(), outbox, &mut self.out, times)
     }
 
     fn write(&mut self) -> bool {
@@ -53,32 +49,34 @@ impl DirectLine for SocketLine {
 impl Connection<'_> {
     /// It waits now: others may write to its client, if nothing of its own is to be written.
     pub(super) fn lend(&mut self, seat: Option<&Arc<Seat>>) {
-        let Connection { stream, session, effects, gates, .. } = self;
+        let Connection { stream, session, effects, gates, line, shared, .. } = self;
         let is_idle = effects.out.is_empty() && gates.awaited().is_none();
         if let Some(seat) = seat.filter(|_| is_idle) {
+            let owner = line.get_or_insert_with(|| Box::new(LineOwner::new(seat)));
+            let clock = shared.intake.clock();
             let line = || {
                 let (layout, traffic) = (session.layout()?, stream.traffic().clone());
                 let (socket, out) = (stream.second()?, Vec::new());
-                Some(Box::new(SocketLine { socket, layout, out, traffic }) as Box<dyn DirectLine>)
+                Some(Box::new(SocketLine { socket, layout, clock, out, traffic })
+                    as Box<dyn DirectLine>)
             };
-            self.lends = seat.lend(&mut effects.out, line);
+            self.lends = owner.lend(&mut effects.out, line);
         }
     }
 
     /// It writes by itself again.
-    pub(super) fn take_back(&mut self) {
+    pub(super) fn reclaim(&mut self) {
         if take(&mut self.lends)
-            && let Some(subscriber) = self.session.subscriber()
+            && let Some(owner) = &self.line
         {
-            let mut later = replace(&mut self.effects.out, subscriber.seat().take_back());
+            let mut later = replace(&mut self.effects.out, owner.reclaim());
             self.effects.out.append(&mut later);
         }
     }
 
     /// It ends: nobody else writes any more.
     pub(super) fn lend_no_more(&mut self) {
-        self.take_back();
-        let seat = self.session.subscriber().map(Subscriber::seat);
-        seat.into_iter().for_each(|seat| seat.end_line());
+        self.reclaim();
+        self.line = None;
     }
 }

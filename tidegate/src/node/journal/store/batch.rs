@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use tidegate_broker::NotePlace;
 use tidegate_broker::journal::Note;
@@ -41,9 +42,8 @@ impl Store {
                 inner.push(&note);
             }
         }
-        // Where some were left out, the numbers of the others do not say which they are.
-        let all = if inner.ends_segment { usize::MAX } else { self.part };
-        let rest = inner.pending.split_off(inner.pending.len().min(all));
+        let (count, needs_snapshot) = self.measure(inner);
+        let rest = inner.pending.split_off(count);
         let notes = std::mem::replace(&mut inner.pending, rest);
         let bytes = notes.iter().map(|note| note.bytes.len() as u64).sum::<u64>();
         (inner.pending_bytes, inner.repeated) = (0, 0);
@@ -51,15 +51,29 @@ impl Store {
         let rest = inner.pending.len();
         let was_urgent = std::mem::replace(&mut inner.is_urgent, rest > 0);
         let is_urgent = was_urgent || inner.is_closed || rest > 0;
-        let end = self.file.as_ref().map_or(u64::MAX, |(_, file)| file.end());
-        // What holds of many sessions may be more than a segment: then one has as much behind it.
-        let is_full = end.saturating_add(bytes) >= self.segment_max.max(2 * self.base);
         let ends_segment = std::mem::take(&mut inner.ends_segment);
-        let snapshot = (is_full || ends_segment).then(|| inner.ledger.snapshot());
+        let snapshot = needs_snapshot.then(|| inner.ledger.snapshot());
         let is_much = self.unsynced_bytes as u64 + bytes > COPY as u64;
         let is_urgent = is_urgent || snapshot.is_some() || is_much;
         let (mark, is_last) = (inner.last - rest as u64, inner.is_closed && rest == 0);
         Batch { notes, snapshot, ends_segment, mark, is_urgent, is_last }
+    }
+
+    /// How many pending notes go now, and whether a new segment begins with them.
+    fn measure(&self, inner: &Inner) -> (usize, bool) {
+        let all = inner.pending.len();
+        // Where some were left out, the numbers of the others do not say which they are.
+        if inner.ends_segment {
+            return (all, true);
+        }
+        let count = all.min(self.part);
+        let bytes: u64 = inner.pending[..count].iter().map(|note| note.bytes.len() as u64).sum();
+        let end = self.file.as_ref().map_or(u64::MAX, |(_, file)| file.end());
+        // What holds of many sessions may be more than a segment: then one has as much behind it.
+        match end.saturating_add(bytes) >= self.segment_max.max(2 * self.base) {
+            true => (count.max(inner.least_with_snapshot()), true),
+            false => (count, false),
+        }
     }
 
     /// Writes a batch. What finds no room stays pending, and is tried again in smaller parts, and then again and again;
@@ -150,22 +164,30 @@ impl Store {
     /// True where it failed: then it stays pending.
     pub(super) fn try_commit_or_keep(&mut self, batch: Batch) -> bool {
         let Err((error, batch)) = self.try_commit(batch) else {
-            self.part = self.part.saturating_mul(2);
+            // A larger part needs a new segment where it fails, and all that holds of sessions with it: not at once.
+            if self.was_full.is_none_or(|at| at.elapsed() >= PAUSE) {
+                self.part = self.part.saturating_mul(2);
+            }
             return false;
         };
+        let count = batch.notes.len();
+        let mut inner = self.journal.lock();
+        let later = std::mem::replace(&mut inner.pending, batch.notes);
+        inner.pending.extend(later);
+        let least = inner.least_with_snapshot();
         // A part of what has no room as a whole may say that old messages are done with.
         self.part = match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded if !batch.ends_segment => {
-                (batch.notes.len() / 2).max(1)
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+                if !batch.ends_segment && least < count.max(1) =>
+            {
+                self.was_full = Some(Instant::now());
+                (count / 2).max(least).max(1)
             }
             _ => usize::MAX,
         };
         if !self.has_smaller() {
             tracing::error!(%error, "the journal of sessions cannot be written");
         }
-        let mut inner = self.journal.lock();
-        let later = std::mem::replace(&mut inner.pending, batch.notes);
-        inner.pending.extend(later);
         (inner.pending_bytes, inner.repeated) = (0, 0);
         inner.count(0);
         inner.ends_segment |= batch.ends_segment;
