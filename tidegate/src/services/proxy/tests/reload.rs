@@ -187,7 +187,8 @@ fn what_waits_for_an_upstream_that_was_removed_goes_when_that_is_up() {
         let mut proxy = proxy(&before.replace("[[proxy.route]]", health));
         let mut client = Client::connect(address(&proxy)).await;
         assert!(client.send(get("/finds-it-down")).await.status().is_server_error());
-        let waits = client.begin(get("/waits"));
+        let mut waiting = Client::connect(address(&proxy)).await;
+        let waits = waiting.begin(get("/waits"));
         until(|| proxy.hall.status().held == 1).await;
         proxy.change(config(&text(&[("new", new.address)], TO_NEW))).unwrap();
         let listener = tokio::net::TcpListener::bind(at).await.unwrap();
