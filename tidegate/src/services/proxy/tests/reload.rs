@@ -182,11 +182,11 @@ fn what_waits_for_an_upstream_that_was_removed_goes_when_that_is_up() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
         drop(listener);
-        let before = text(&[("old", at)], TO_OLD);
+        let before = text(&[("old", at)], &format!("{TO_OLD}down = \"wait\"\n"));
         let health = "health = { every = \"10ms\" }\n[[proxy.route]]";
         let mut proxy = proxy(&before.replace("[[proxy.route]]", health));
-        let mut client = Client::connect(address(&proxy)).await;
-        assert!(client.send(get("/finds-it-down")).await.status().is_server_error());
+        let is_down = || proxy.hall.status().outputs.iter().any(|output| output.lanes_up == 0);
+        until(is_down).await;
         let mut waiting = Client::connect(address(&proxy)).await;
         let waits = waiting.begin(get("/waits"));
         until(|| proxy.hall.status().held == 1).await;
