@@ -23,7 +23,14 @@ pub(crate) fn count(number: usize, what: &str) -> String {
 
 /// The configuration of a file for a command, or the one without a file. Warnings go to standard error.
 pub(crate) fn load(file: Option<&Path>, taker: Taker) -> anyhow::Result<Config> {
-    let Some(file) = file else { return Ok(read("").config) };
+    match file {
+        Some(file) => load_file(file, taker, "it does not start"),
+        None => Ok(read("").config),
+    }
+}
+
+/// The same of a file, at the start and whenever it changes; where it has errors, this follows from them.
+pub(crate) fn load_file(file: &Path, taker: Taker, follows: &str) -> anyhow::Result<Config> {
     let text = read_file(file).map_err(anyhow::Error::msg)?;
     taker.takes(file, &text)?;
     let reading = read_for(&text, taker);
@@ -38,7 +45,7 @@ pub(crate) fn load(file: Option<&Path>, taker: Taker) -> anyhow::Result<Config> 
         }
         (errors, _) => {
             let errors = count(errors, "error");
-            anyhow::bail!("{told}{}: {errors}, it does not start", file.display())
+            anyhow::bail!("{told}{}: {errors}, {follows}", file.display())
         }
     }
 }

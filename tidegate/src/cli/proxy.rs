@@ -10,10 +10,10 @@ use tokio::task::LocalSet;
 pub(super) use self::arguments::PROXY_HELP;
 pub use self::arguments::ProxyArguments;
 use crate::assembly::reload::{Watch, in_place};
-use crate::assembly::run::{Signals, fates, load};
+use crate::assembly::run::{Signals, fates, load, load_file};
 use crate::assembly::{Taker, read_with_files};
 use crate::cli::envoy::ExtProcArguments;
-use crate::config::{Config, read_file};
+use crate::config::Config;
 use crate::observe::http;
 use crate::observe::status::{Boards, StatusSource};
 use crate::observe::systemd::Manager;
@@ -104,13 +104,7 @@ async fn run(config: Config, file: Option<&Path>, guest: Guest) -> anyhow::Resul
 fn reload(file: Option<&Path>, guest: Guest, running: &mut Running) -> anyhow::Result<()> {
     let new = match file {
         None => running.config().clone(),
-        Some(file) => {
-            let text = read_file(file).map_err(anyhow::Error::msg)?;
-            let reading = read_with_files(&text);
-            let told = reading.render(&file.display().to_string(), &text);
-            anyhow::ensure!(reading.counts().0 == 0, "{told}");
-            reading.config
-        }
+        Some(file) => load_file(file, Taker::Proxy, "nothing changes")?,
     };
     fits(&new, guest)?;
     let script = in_place(&running.config().script, new.script)?;

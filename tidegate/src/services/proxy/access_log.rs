@@ -92,12 +92,15 @@ impl AccessLog {
             is_whole,
             reason: story.reason.unwrap_or("-"),
         };
+        let mut text = String::new();
+        line.write(self.format, &mut text);
+        // All threads write: nothing is made while they wait.
         let waiting = &mut *self.waiting();
-        if waiting.lines.len() >= WAITING_MAX {
+        if waiting.lines.len() + text.len() > WAITING_MAX {
             waiting.lost += 1;
             return;
         }
-        line.write(self.format, &mut waiting.lines);
+        waiting.lines.push_str(&text);
         if waiting.lines.len() >= FULL {
             self.inner.full.notify_one();
         }

@@ -76,26 +76,37 @@ impl UpstreamCounts {
     }
 }
 
-/// The one of a name.
+/// The one of a name; a new one is not shown yet.
 fn named<T: Default>(all: &Named<T>, name: &str) -> Arc<T> {
+    let all = &*all.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = all.iter().find(|(known, _)| known == name);
+    known.map(|(_, known)| known.clone()).unwrap_or_default()
+}
+
+/// Shows one under its name.
+fn show<T>(all: &Named<T>, name: &str, new: &Arc<T>) {
     let all = &mut *all.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, known)) = all.iter().find(|(known, _)| known == name) {
-        return known.clone();
+    if all.iter().all(|(known, _)| known != name) {
+        all.push((name.to_owned(), new.clone()));
     }
-    let made = Arc::<T>::default();
-    all.push((name.to_owned(), made.clone()));
-    made
 }
 
 impl ProxyCounts {
     /// Those of a route, which go on where one of this name comes back.
     pub(super) fn route(&self, name: &str) -> Arc<RouteCounts> {
-        named(&self.0.routes, name)
+        let counts = named(&self.0.routes, name);
+        show(&self.0.routes, name, &counts);
+        counts
     }
 
-    /// Those of an upstream, likewise.
+    /// Those of an upstream, likewise; they are not shown before it is in force.
     pub(super) fn upstream(&self, name: &str) -> Arc<UpstreamCounts> {
         named(&self.0.upstreams, name)
+    }
+
+    /// An upstream is in force.
+    pub(super) fn show_upstream(&self, name: &str, counts: &Arc<UpstreamCounts>) {
+        show(&self.0.upstreams, name, counts);
     }
 
     pub(super) fn note_end(&self, route: Option<&Route>, status: StatusCode, is_whole: bool) {

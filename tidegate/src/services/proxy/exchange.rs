@@ -57,6 +57,7 @@ pub(super) async fn exchange(
     let way = gate.way();
     let exit = Exit {
         registry,
+        _table: way.table.clone(),
         story,
         ticket: None,
         lease: None,

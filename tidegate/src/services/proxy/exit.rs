@@ -15,6 +15,7 @@ use super::listener::Peer;
 use super::routes::Route;
 use super::upload::Upload;
 use super::upstream::Lease;
+use super::way::Table;
 use crate::support::time::Clock;
 
 /// What of an exchange the log tells: noted as it goes on.
@@ -57,6 +58,8 @@ impl Registry {
 #[derive(Debug)]
 pub(super) struct Exit {
     pub(super) registry: Arc<Registry>,
+    /// What it goes by, to its end.
+    pub(super) _table: Arc<Table>,
     pub(super) story: Story,
     /// Of the response's wait.
     pub(super) ticket: Option<Ticket>,

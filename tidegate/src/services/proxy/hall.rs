@@ -219,16 +219,17 @@ impl Hall {
         self.inner().seat.options().clone()
     }
 
-    /// Other rules, scripts, outputs and bounds are in force, the rules in this order at the places that are returned. What
-    /// waits has what its rule says now.
+    /// Other rules, scripts, outputs and bounds are in force. What waits has what its rule says now. `publish` gets the
+    /// places of the rules, in their order, before anything goes by them: it must not come to the hall.
     ///
     /// # Errors
     /// The node does not take them, or a script fails on what waits: nothing has changed.
-    pub(super) fn change(
+    pub(super) fn change<T>(
         &self,
         scripts: Vec<Script>,
         new: NodeOptions,
-    ) -> anyhow::Result<Vec<RuleId>> {
+        publish: impl FnOnce(&[RuleId]) -> T,
+    ) -> anyhow::Result<T> {
         let mut inner = self.inner();
         let now = self.clock.now();
         let Inner { seat, adapting, .. } = &mut *inner;
@@ -253,9 +254,10 @@ impl Hall {
             }
         }
         adapting.adapt(seat, now, adaptation);
-        let places = seat.options().rules.asked().map(|(place, _)| place).collect();
+        let places: Vec<RuleId> = seat.options().rules.asked().map(|(place, _)| place).collect();
+        let published = publish(&places);
         self.pump(&mut inner, now);
-        Ok(places)
+        Ok(published)
     }
 
     /// Nobody comes or waits under anything but what was put in force last: outputs but these are gone, and so are the
@@ -274,6 +276,7 @@ impl Hall {
         seat.handle(now, Input::Control(order));
         sources.keep(&asked, |source| seat.handle(now, Input::Control(Control::Close(source))));
         self.pump(&mut inner, now);
+        inner.forget_ended();
     }
 
     /// Nothing more is accepted.

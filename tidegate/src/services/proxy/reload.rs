@@ -3,13 +3,14 @@
 //! All that can be refused is tried first: then nothing has changed. A request goes to its end by what was in force when
 //! it came; connections of clients stay, but for those of listeners that go.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use tidegate_node::io::OutputId;
-use tidegate_node::rules::ScriptId;
+use tidegate_node::rules::{RuleId, ScriptId};
 
 use super::plan::{plan, sides, specs};
-use super::run::{Made, Running};
+use super::run::{Made, Running, Tended};
+use super::upstream::Shared;
 use super::way::Table;
 use crate::config::{Config, ProxyConfig};
 use crate::keys::key::Reload;
@@ -31,17 +32,17 @@ impl Running {
     /// # Errors
     /// It cannot be used: nothing has changed.
     pub(crate) fn change(&mut self, new: Config) -> anyhow::Result<Vec<String>> {
-        let before = &self.config;
-        let sections = before.differences(&new).into_iter();
+        let old = &self.config;
+        let sections = old.differences(&new).into_iter();
         let sections = sections.filter(|key| LASTING.contains(&key.name)).map(|key| key.header(""));
-        let keys = before.proxy.differences(&new.proxy).into_iter();
+        let keys = old.proxy.differences(&new.proxy).into_iter();
         let keys = keys.filter(|key| key.reload == Some(Reload::Restart));
         let waiting = sections.chain(keys.map(|key| format!("proxy.{}", key.name))).collect();
-        let ProxyConfig { access_log, access_format, threads, .. } = before.proxy.clone();
+        let ProxyConfig { access_log, access_format, threads, .. } = old.proxy.clone();
         let config = Config {
             proxy: ProxyConfig { access_log, access_format, threads, ..new.proxy },
             script: new.script,
-            ..before.clone()
+            ..old.clone()
         };
         let load = |(place, spec)| Script::load(spec, ScriptId(place as u16));
         let scripts = specs(&config)?.into_iter().enumerate().map(load);
@@ -50,35 +51,59 @@ impl Running {
         let present = self.hall.options();
         let options = plan(&config, &sides, (&places, Some(&present)))?;
         let made = Made { config: &config, sides: &sides, places: &places };
-        let upstreams = made.upstreams(&self.hall, &self.counts, &self.upstreams)?;
+        let before = self.tended(places.len());
+        let upstreams = made.upstreams(&self.hall, &self.counts, &before)?;
         let doors = self.doors.prepare(&config.proxy, &places)?;
-        let rules = self.hall.change(scripts, options.clone())?;
+        let routes = self.gate.way().table.routes.clone();
+        let publish = |rules: &[RuleId]| {
+            let with = (made.tend(&upstreams, &before), &self.tables, &self.hall);
+            let table = made.table(&options, rules, (&self.counts, &routes), with)?;
+            anyhow::Ok(self.newest.send_replace(table))
+        };
         // Nothing is refused from here on but what was tried.
+        let _before = self.hall.change(scripts, options.clone(), publish)??;
         let is_new = |place: &usize| {
-            let known = self.upstreams.get(*place).and_then(Option::as_ref);
+            let known = before[*place].as_ref();
             let is_same = |new: &Arc<_>| known.is_some_and(|known| Arc::ptr_eq(&known.shared, new));
             let was_there = present.outputs.get(*place).is_some_and(|output| !output.is_gone);
             let is_there = !options.outputs[*place].is_gone;
             is_there && upstreams[*place].as_ref().map_or(!was_there, |new| !is_same(new))
         };
-        let anew: Vec<usize> = (0..places.len()).filter(is_new).collect();
-        for &place in &anew {
-            if let Some(Some(old)) = self.upstreams.get(place) {
-                old.shared.retire();
+        for place in (0..places.len()).filter(is_new) {
+            self.retire(place, upstreams[place].as_ref());
+            match &upstreams[place] {
+                Some(upstream) => upstream.begin(),
+                None => self.hall.set_up(OutputId(place as u16), true),
             }
-            self.hall.set_up(OutputId(place as u16), true);
         }
-        let before = self.gate.way();
-        let known = (&self.counts, &before.table.routes[..]);
-        let table = made.table(&options, &rules, known, (&upstreams, &self.tables, &self.hall))?;
-        self.gate.adopt(table.clone());
-        self.workers.adopt(&table);
         self.doors.apply(doors)?;
-        self.upstreams = Vec::new();
-        self.upstreams = made.tend(upstreams);
         self.outputs = places;
         self.config = config;
         Ok(waiting)
+    }
+
+    /// The upstreams by which exchanges go, as the newest table has them that has them.
+    fn tended(&self, places: usize) -> Vec<Option<Arc<Tended>>> {
+        let tables = self.tables.borrow();
+        let tables: Vec<Arc<Table>> = tables.iter().rev().filter_map(Weak::upgrade).collect();
+        let of = |place: usize| {
+            tables.iter().find_map(|table| table.upstreams.get(place).cloned().flatten())
+        };
+        (0..places).map(of).collect()
+    }
+
+    /// The hall hears no more of those that were at a place.
+    fn retire(&self, place: usize, new: Option<&Arc<Shared>>) {
+        let tables = self.tables.borrow();
+        for table in tables.iter().filter_map(Weak::upgrade) {
+            if let Some(Some(old)) = table.upstreams.get(place)
+                && new.is_none_or(|new| !Arc::ptr_eq(&old.shared, new))
+            {
+                old.shared.retire();
+                // The new one has its sockets as well.
+                old.watch(None);
+            }
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tidegate_node::options::NodeOptions;
 use tidegate_node::rules::RuleId;
 use tidegate_node::status::NodeStatus;
 use tidegate_types::account::Account;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::timeout;
 
@@ -50,22 +50,24 @@ pub(crate) struct Running {
     pub(super) config: Config,
     pub(super) gate: Rc<Gate>,
     pub(super) doors: Doors,
-    pub(super) workers: Rc<Workers>,
     pub(super) outputs: Outputs,
     pub(super) tables: Tables,
-    /// The upstreams of now, with what looks after them.
-    pub(super) upstreams: Vec<Option<Tended>>,
+    /// Tells all threads what is in force.
+    pub(super) newest: watch::Sender<Arc<Table>>,
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// Tables by which somebody may still go.
+/// The tables by which exchanges go, the newest last.
 pub(super) type Tables = Rc<RefCell<Vec<Weak<Table>>>>;
 
-/// An upstream, and the tasks that look whether it lives and what its connections carry.
+/// An upstream, and the tasks that look whether it lives and what its connections carry. They end with the last table
+/// that has it: what waits for an upstream that was removed needs them as well.
 #[derive(Debug)]
 pub(super) struct Tended {
     pub(super) shared: Arc<Shared>,
-    tasks: Vec<JoinHandle<()>>,
+    care: JoinHandle<()>,
+    /// Whether what it looks at is for a pacer, and the task.
+    watch: Mutex<Option<(bool, JoinHandle<()>)>>,
 }
 
 /// What a configuration makes of the proxy.
@@ -95,8 +97,10 @@ pub(crate) fn start(config: &Config, guest: Guest) -> anyhow::Result<Running> {
     let hall = Hall::new(Seat::new(Node::new(options.clone())?), adapting, clock);
     (0..places.len()).for_each(|output| hall.set_up(OutputId(output as u16), true));
     let upstreams = made.upstreams(&hall, &counts, &[])?;
+    let upstreams = made.tend(&upstreams, &[]);
     let tables = Tables::default();
-    let table = made.table(&options, &ids, (&counts, &[]), (&upstreams, &tables, &hall))?;
+    let table = made.table(&options, &ids, (&counts, &[]), (upstreams, &tables, &hall))?;
+    let (newest, told) = watch::channel(table);
     let log = proxy.access_log.as_deref();
     let log = log.map(|path| {
         let opened = AccessLog::open(path, proxy.access_format);
@@ -109,19 +113,18 @@ pub(crate) fn start(config: &Config, guest: Guest) -> anyhow::Result<Running> {
     }
     let registry = Arc::new(Registry { clock, counts: counts.clone(), log });
     let tunnels = Arc::new(Semaphore::new(config.limits.connections as usize));
-    let common = Common { hall: hall.clone(), registry, tunnels };
-    let gate = Gate::new(&common, table.clone());
+    let common = Common { hall: hall.clone(), registry, tunnels, newest: told };
+    let gate = Gate::new(&common);
     let (status, status_requests) = StatusHandle::of_another_loop(board);
     tasks.push(spawn_local(keep(gate.clone(), arrivals, status_requests)));
     tasks.push(spawn_local(gate.clone().sweep()));
-    let workers = Workers::start(threads(proxy), &common, (&gate, &table))?;
+    let workers = Workers::start(threads(proxy), &common, &gate)?;
     let places_of_clients = Places::new(config.limits.connections, false);
     let room = Account::new(config.limits.memory.0.0 as usize);
-    let with = (places_of_clients, workers.clone());
+    let with = (places_of_clients, workers);
     let mut doors = Doors::new(guest, with, counts.clone(), room.clone());
     let prepared = doors.prepare(proxy, &places)?;
     doors.apply(prepared)?;
-    let upstreams = made.tend(upstreams);
     Ok(Running {
         status,
         counts,
@@ -131,10 +134,9 @@ pub(crate) fn start(config: &Config, guest: Guest) -> anyhow::Result<Running> {
         config: config.clone(),
         gate,
         doors,
-        workers,
         outputs: places,
         tables,
-        upstreams,
+        newest,
         tasks,
     })
 }
@@ -151,7 +153,7 @@ impl Made<'_> {
         &self,
         hall: &Hall,
         counts: &ProxyCounts,
-        before: &[Option<Tended>],
+        before: &[Option<Arc<Tended>>],
     ) -> anyhow::Result<Vec<Option<Arc<Shared>>>> {
         let mut all: Vec<Option<Arc<Shared>>> = vec![None; self.places.len()];
         for config in &self.config.proxy.upstream {
@@ -177,7 +179,7 @@ impl Made<'_> {
         options: &NodeOptions,
         ids: &[RuleId],
         known: (&ProxyCounts, &[Arc<super::routes::Route>]),
-        (upstreams, tables, hall): (&[Option<Arc<Shared>>], &Tables, &Hall),
+        (upstreams, tables, hall): (Vec<Option<Arc<Tended>>>, &Tables, &Hall),
     ) -> anyhow::Result<Arc<Table>> {
         let Made { config, sides, places } = *self;
         let listeners = config.proxy.listener.iter();
@@ -185,7 +187,7 @@ impl Made<'_> {
         let (held, released) = oneshot::channel();
         let table = Arc::new(Table {
             routes: routes(config, sides, (places, &options.outputs), ids, known)?,
-            upstreams: upstreams.to_vec(),
+            upstreams,
             listeners: listeners.collect::<anyhow::Result<_>>()?,
             _held: held,
         });
@@ -206,22 +208,47 @@ impl Made<'_> {
     }
 
     /// Has upstreams looked after. Their sockets are looked at where a pacer or a script wants to know.
-    pub(super) fn tend(&self, upstreams: Vec<Option<Arc<Shared>>>) -> Vec<Option<Tended>> {
-        let tend = |shared: Arc<Shared>| {
-            let mut tasks = vec![spawn_local(shared.clone().care())];
+    pub(super) fn tend(
+        &self,
+        upstreams: &[Option<Arc<Shared>>],
+        before: &[Option<Arc<Tended>>],
+    ) -> Vec<Option<Arc<Tended>>> {
+        let tend = |shared: &Arc<Shared>| {
+            let mut known = before.iter().flatten();
+            let known = known.find(|known| Arc::ptr_eq(&known.shared, shared)).cloned();
+            let tended = known.unwrap_or_else(|| Tended::new(shared.clone()));
             let is_paced = shared.is_paced(&self.config.proxy);
-            if is_paced || !self.sides.is_empty() {
-                tasks.push(spawn_local(shared.clone().watch(is_paced)));
-            }
-            Tended { shared, tasks }
+            tended.watch((is_paced || !self.sides.is_empty()).then_some(is_paced));
+            tended
         };
-        upstreams.into_iter().map(|shared| shared.map(tend)).collect()
+        upstreams.iter().map(|shared| shared.as_ref().map(tend)).collect()
+    }
+}
+
+impl Tended {
+    fn new(shared: Arc<Shared>) -> Arc<Tended> {
+        shared.note_used();
+        let care = spawn_local(shared.clone().care());
+        Arc::new(Tended { shared, care, watch: Mutex::default() })
+    }
+
+    /// Has its sockets looked at, for a pacer or for scripts alone, or not at all.
+    pub(super) fn watch(&self, wanted: Option<bool>) {
+        let watch = &mut *self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        if watch.as_ref().map(|(is_paced, _)| *is_paced) == wanted {
+            return;
+        }
+        watch.iter().for_each(|(_, task)| task.abort());
+        *watch =
+            wanted.map(|is_paced| (is_paced, spawn_local(self.shared.clone().watch(is_paced))));
     }
 }
 
 impl Drop for Tended {
     fn drop(&mut self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
+        self.care.abort();
+        let watch = self.watch.get_mut().unwrap_or_else(PoisonError::into_inner);
+        watch.iter().for_each(|(_, task)| task.abort());
     }
 }
 

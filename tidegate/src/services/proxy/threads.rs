@@ -14,14 +14,10 @@ use tokio::task::{LocalSet, spawn_local};
 
 use super::connection::converse;
 use super::listener::Visit;
-use super::way::{Common, Gate, Table};
+use super::way::{Common, Gate};
 
-/// What a thread is told.
-#[derive(Debug)]
-enum Order {
-    Serve(Box<Visit>, Load),
-    Adopt(Arc<Table>),
-}
+/// A client, and that the thread has one more.
+type Guided = (Box<Visit>, Load);
 
 /// One more connection of a thread, until it is dropped.
 #[derive(Debug)]
@@ -30,7 +26,7 @@ struct Load(Arc<AtomicUsize>);
 #[derive(Debug)]
 struct Worker {
     /// Not bounded: what is in it has a place of the connections that there may be.
-    orders: mpsc::UnboundedSender<Order>,
+    clients: mpsc::UnboundedSender<Guided>,
     load: Arc<AtomicUsize>,
 }
 
@@ -52,24 +48,24 @@ impl Workers {
     pub(super) fn start(
         threads: usize,
         common: &Common,
-        (gate, table): (&Rc<Gate>, &Arc<Table>),
+        gate: &Rc<Gate>,
     ) -> anyhow::Result<Rc<Workers>> {
         let mut all = Vec::new();
         for number in 0..threads.max(1) {
-            let (orders, told) = mpsc::unbounded_channel();
-            all.push(Worker { orders, load: Arc::default() });
+            let (clients, come) = mpsc::unbounded_channel();
+            all.push(Worker { clients, load: Arc::default() });
             if number == 0 {
-                spawn_local(work(gate.clone(), told));
+                spawn_local(work(gate.clone(), come));
                 continue;
             }
-            let (common, table) = (common.clone(), table.clone());
+            let common = common.clone();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let run = move || {
                 let tasks = LocalSet::new();
                 tasks.block_on(&runtime, async move {
-                    let gate = Gate::new(&common, table);
+                    let gate = Gate::new(&common);
                     spawn_local(gate.clone().sweep());
-                    work(gate, told).await;
+                    work(gate, come).await;
                 });
                 drop(tasks);
                 runtime.shutdown_background();
@@ -82,29 +78,23 @@ impl Workers {
 
     /// Has the thread with the fewest connections serve a client.
     pub(super) fn take(&self, visit: Visit) {
-        let load = |worker: &&Worker| worker.load.load(Ordering::Relaxed);
-        let Some(worker) = self.0.iter().min_by_key(load) else { return };
+        let Some(worker) = self.idlest() else { return };
         worker.load.fetch_add(1, Ordering::Relaxed);
-        let order = Order::Serve(Box::new(visit), Load(worker.load.clone()));
-        // It fails only for a thread that broke; its client hears that the connection is over.
-        let _ = worker.orders.send(order);
+        let load = Load(worker.load.clone());
+        // It fails only for a thread that breaks now; its client hears that the connection is over.
+        let _ = worker.clients.send((Box::new(visit), load));
     }
 
-    /// Has all but this thread go by other routes.
-    pub(super) fn adopt(&self, table: &Arc<Table>) {
-        self.0
-            .iter()
-            .skip(1)
-            .for_each(|worker| _ = worker.orders.send(Order::Adopt(table.clone())));
+    /// A thread that broke has no connections, and gets none.
+    fn idlest(&self) -> Option<&Worker> {
+        let all = self.0.iter().filter(|worker| !worker.clients.is_closed());
+        all.min_by_key(|worker| worker.load.load(Ordering::Relaxed))
     }
 }
 
-async fn work(gate: Rc<Gate>, mut orders: mpsc::UnboundedReceiver<Order>) {
-    while let Some(order) = orders.recv().await {
-        match order {
-            Order::Adopt(table) => gate.adopt(table),
-            Order::Serve(visit, load) => _ = spawn_local(serve(gate.clone(), visit, load)),
-        }
+async fn work(gate: Rc<Gate>, mut come: mpsc::UnboundedReceiver<Guided>) {
+    while let Some((visit, load)) = come.recv().await {
+        spawn_local(serve(gate.clone(), visit, load));
     }
 }
 
@@ -120,4 +110,23 @@ async fn serve(gate: Rc<Gate>, visit: Box<Visit>, _load: Load) {
     }
     counts.note_client(-1);
     drop(place);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_broke_gets_no_more_clients() {
+        let worker = |load| {
+            let (clients, come) = mpsc::unbounded_channel();
+            (Worker { clients, load: Arc::new(AtomicUsize::new(load)) }, come)
+        };
+        let ((broken, gone), (lives, _come)) = (worker(0), worker(7));
+        let workers = Workers(vec![broken, lives]);
+        let load = |workers: &Workers| workers.idlest().map(|one| one.load.load(Ordering::Relaxed));
+        assert_eq!(load(&workers), Some(0));
+        drop(gone);
+        assert_eq!(load(&workers), Some(7));
+    }
 }

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_node::io::OutputId;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::sleep;
 
 use super::exit::Registry;
 use super::hall::Hall;
 use super::routes::Route;
+use super::run::Tended;
 use super::starts::Starts;
 use super::upstream::{Shared, Upstream};
 
@@ -25,7 +26,7 @@ const SWEEP: Duration = Duration::from_secs(1);
 pub(super) struct Table {
     pub(super) routes: Vec<Arc<Route>>,
     /// By output; none at the places of listeners, and of what is gone.
-    pub(super) upstreams: Vec<Option<Arc<Shared>>>,
+    pub(super) upstreams: Vec<Option<Arc<Tended>>>,
     pub(super) listeners: Vec<OutputId>,
     /// Who waits until nobody goes by it any more hears when this is dropped.
     pub(super) _held: oneshot::Sender<()>,
@@ -45,6 +46,8 @@ pub(super) struct Common {
     pub(super) registry: Arc<Registry>,
     /// Room for connections that became something else than HTTP.
     pub(super) tunnels: Arc<Semaphore>,
+    /// What is in force: changed while nobody else is in the hall.
+    pub(super) newest: watch::Receiver<Arc<Table>>,
 }
 
 /// What all exchanges of a thread share.
@@ -56,6 +59,7 @@ pub(super) struct Gate {
     /// Turns of requests of HTTP/2 that begin.
     pub(super) starts: Rc<Starts>,
     way: RefCell<Rc<Way>>,
+    newest: RefCell<watch::Receiver<Arc<Table>>>,
 }
 
 impl Way {
@@ -67,7 +71,9 @@ impl Way {
             let known = before.iter().flatten().find(|known| is_it(known, shared)).cloned();
             known.unwrap_or_else(|| Upstream::new(shared.clone()))
         };
-        let upstreams = table.upstreams.iter().map(|shared| shared.as_ref().map(of)).collect();
+        let all = table.upstreams.iter();
+        let upstreams =
+            all.map(|tended| tended.as_ref().map(|tended| of(&tended.shared))).collect();
         Rc::new(Way { table, upstreams })
     }
 
@@ -78,21 +84,24 @@ impl Way {
 }
 
 impl Gate {
-    pub(super) fn new(common: &Common, table: Arc<Table>) -> Rc<Gate> {
-        let Common { hall, registry, tunnels } = common.clone();
-        let way = RefCell::new(Way::new(table, &[]));
-        Rc::new(Gate { hall, registry, tunnels, starts: Starts::new(), way })
+    pub(super) fn new(common: &Common) -> Rc<Gate> {
+        let Common { hall, registry, tunnels, mut newest } = common.clone();
+        let way = RefCell::new(Way::new(newest.borrow_and_update().clone(), &[]));
+        let newest = RefCell::new(newest);
+        Rc::new(Gate { hall, registry, tunnels, starts: Starts::new(), way, newest })
     }
 
-    /// What is in force now.
+    /// What is in force now. Each thread finds that out by itself, here: what it hears from the hall may follow from a
+    /// table that no message would bring to it in time.
     pub(super) fn way(&self) -> Rc<Way> {
+        let newest = &mut *self.newest.borrow_mut();
+        // It fails only at the end of the proxy.
+        if newest.has_changed().unwrap_or(false) {
+            let table = newest.borrow_and_update().clone();
+            let new = Way::new(table, &self.way.borrow().upstreams);
+            let _before = self.way.replace(new);
+        }
         self.way.borrow().clone()
-    }
-
-    /// Other routes and upstreams are in force.
-    pub(super) fn adopt(&self, table: Arc<Table>) {
-        let new = Way::new(table, &self.way().upstreams);
-        let _before = self.way.replace(new);
     }
 
     /// The upstream behind an output, for who goes by `way`: new rules may have led it to one that is not there.
@@ -100,7 +109,8 @@ impl Gate {
         way.upstream(output).or(self.way().upstream(output)).cloned()
     }
 
-    /// Closes connections to upstreams that are idle for too long, for ever.
+    /// Closes connections to upstreams that are idle for too long, for ever; a thread without requests hears here of what
+    /// is in force.
     pub(super) async fn sweep(self: Rc<Gate>) {
         loop {
             sleep(SWEEP).await;

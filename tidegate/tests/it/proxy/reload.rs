@@ -6,12 +6,14 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::tidegate;
 
 const CONNECTIONS: usize = 200;
 const CLIENTS: usize = 4;
+/// For what comes at once where nothing is wrong.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that keeps connections and answers with a word.
 fn keeping(word: &'static str) -> String {
@@ -87,7 +89,7 @@ impl Heard {
     fn says(&self, what: &str) -> String {
         let mut said = Vec::new();
         loop {
-            match self.lines.recv_timeout(Duration::from_secs(60)) {
+            match self.lines.recv_timeout(PATIENCE) {
                 Ok(line) if line.contains(what) => return line,
                 Ok(line) => said.push(line),
                 Err(error) => panic!("{what:?} is not said: {error}: {said:#?}"),
@@ -135,19 +137,28 @@ fn kept_connections_lose_no_request_while_the_configuration_changes() {
             let connect = |_| TcpStream::connect(address).unwrap();
             let streams: Vec<TcpStream> = (0..CONNECTIONS / CLIENTS).map(connect).collect();
             let (stops, answers) = (stops.clone(), answers.clone());
+            for stream in &streams {
+                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            }
             std::thread::spawn(move || ask_on(streams, &stops, &answers))
         })
         .collect();
     let counted = |place: usize| answers[place].load(Ordering::Relaxed);
+    // As often as two rounds of all, or until a client has given up: it says why at the end.
+    let until_answered = |place: usize| {
+        let (wanted, since) = (counted(place) + 2 * CONNECTIONS as u64, Instant::now());
+        let all_go_on = || clients.iter().all(|client| !client.is_finished());
+        while counted(place) < wanted && all_go_on() && since.elapsed() < PATIENCE {
+            std::thread::yield_now();
+        }
+        assert!(counted(place) >= wanted || !all_go_on(), "server {place} is not asked");
+    };
     for (place, more) in [(1, ""), (0, "script = \"s\""), (1, "latency = \"50ms\""), (0, "")] {
         let (to, at) = if place == 0 { ("a", &a) } else { ("b", &b) };
         std::fs::write(&file, text(to, at, more)).unwrap();
         proxy.hang_up();
         proxy.says("is in force");
-        let before = counted(place);
-        while counted(place) < before + 2 * CONNECTIONS as u64 {
-            std::thread::yield_now();
-        }
+        until_answered(place);
         // A mistake changes nothing.
         std::fs::write(&file, text(to, at, "path = \"no-slash\"")).unwrap();
         proxy.hang_up();
@@ -156,10 +167,7 @@ fn kept_connections_lose_no_request_while_the_configuration_changes() {
     // Without a signal, too.
     std::fs::write(&file, text("b", &b, "")).unwrap();
     proxy.says("is in force");
-    let before = counted(1);
-    while counted(1) < before + 2 * CONNECTIONS as u64 {
-        std::thread::yield_now();
-    }
+    until_answered(1);
     stops.store(true, Ordering::Relaxed);
     let wrong: Vec<String> =
         clients.into_iter().flat_map(|client| client.join().unwrap()).collect();

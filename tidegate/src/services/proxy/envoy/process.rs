@@ -311,6 +311,7 @@ impl<'a> Talk<'a> {
         let (ticket, lease) = (None, None);
         self.exit = Some(Exit {
             registry,
+            _table: self.way.table.clone(),
             story,
             ticket,
             lease,

@@ -153,6 +153,16 @@ impl Inner {
         }
     }
 
+    /// Those of whom nobody hears any more: their exchange ended while they were paced, and the node gave up the rest.
+    pub(super) fn forget_ended(&mut self) {
+        let Inner { seat, waiters, by_delivery, .. } = self;
+        waiters.retain(|_, waiter| {
+            let gone =
+                waiter.delivery.filter(|id| waiter.ending.is_some() && seat.record(*id).is_none());
+            gone.inspect(|id| _ = by_delivery.remove(id)).is_none()
+        });
+    }
+
     /// The node hears of everything that an output was handed that it is over.
     pub(super) fn settle_all(&mut self, now: Time, output: OutputId) {
         let is_its = |waiter: &&Waiter| {

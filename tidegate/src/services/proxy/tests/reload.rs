@@ -71,12 +71,20 @@ fn what_cannot_be_used_changes_nothing() {
             (good.replace("[[proxy.upstream]]", tls), "/nowhere"),
             (good.replace("\"PORT\"", &format!("[\"PORT\", {taken}]")), "choose another address"),
             (good.replace(TO_OLD, &class), "no class \"x\""),
+            (
+                good.replace(
+                    "\"PORT\"\n",
+                    &format!("[\"PORT\", {taken}]\n[[proxy.upstream]]\nname = \"x\"\nto = [\"127.0.0.1:1\"]\n"),
+                ),
+                "choose another address",
+            ),
             (good.replace("\"PORT\"", "\"PORT\"\nmode = \"redirect\""), "needs a new start"),
         ] {
             let error = format!("{:#}", proxy.change(config(&wrong)).unwrap_err());
             assert!(error.contains(told), "{error}");
             assert_eq!(client.send(get("/")).await.status(), 200);
             assert_eq!(proxy.config(), &config(&good));
+            assert_eq!(proxy.counts.read().upstreams.len(), 1, "no other was in force");
         }
         let other = format!("[limits]\nconnections = 7\n[proxy]\nthreads = 2\n{good}");
         let waiting = proxy.change(config(&other)).unwrap();
@@ -137,5 +145,66 @@ fn a_script_and_a_rate_come_and_go() {
         assert_eq!(counts, [("r", 2, 1), ("none", 0, 0)], "counted on");
         assert_eq!(figures.upstreams[0].1, 1, "the connection was kept");
         until(|| is_settled(&proxy)).await;
+    });
+}
+
+#[test]
+fn what_waits_on_any_thread_goes_to_an_upstream_that_comes() {
+    on_one_thread(async {
+        let (old, new) = (Upstream::start_silent().await, Upstream::start().await);
+        let route = |to: &str| format!("[[proxy.route]]\nname = \"r\"\nto = \"{to}\"\n");
+        let before = text(&[("old", old.address)], &route("old"));
+        let before = before.replace("[[proxy.route]]", "in_flight = 1\n[[proxy.route]]");
+        let mut proxy = proxy(&format!("[proxy]\nthreads = 2\n{before}"));
+        let (mut clients, mut answers) = (Vec::new(), Vec::new());
+        for _ in 0..8 {
+            // They are handed to both threads in turn.
+            let mut client = Client::connect(address(&proxy)).await;
+            answers.push(client.begin(get("/waits")));
+            clients.push(client);
+        }
+        until(|| proxy.hall.status().held == 8).await;
+        let after = text(&[("new", new.address)], &route("new"));
+        proxy.change(config(&format!("[proxy]\nthreads = 2\n{after}"))).unwrap();
+        old.may_answer.add_permits(1);
+        for answer in answers {
+            assert_eq!(text_of(answer.await.unwrap()).await.0, 200);
+        }
+        assert_eq!((old.asked().len(), new.asked().len()), (1, 7));
+        until(|| is_settled(&proxy) && proxy.hall.status().outputs.len() == 2).await;
+    });
+}
+
+#[test]
+fn what_waits_for_an_upstream_that_was_removed_goes_when_that_is_up() {
+    on_one_thread(async {
+        let new = Upstream::start().await;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        drop(listener);
+        let before = text(&[("old", at)], &format!("{TO_OLD}down = \"wait\"\n"));
+        let health = "health = { every = \"10ms\" }\n[[proxy.route]]";
+        let mut proxy = proxy(&before.replace("[[proxy.route]]", health));
+        let is_down = || proxy.hall.status().outputs.iter().any(|output| output.lanes_up == 0);
+        until(is_down).await;
+        let mut waiting = Client::connect(address(&proxy)).await;
+        let waits = waiting.begin(get("/waits"));
+        until(|| proxy.hall.status().held == 1).await;
+        proxy.change(config(&text(&[("new", new.address)], TO_NEW))).unwrap();
+        let listener = tokio::net::TcpListener::bind(at).await.unwrap();
+        tokio::task::spawn_local(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                tokio::task::spawn_local(async move {
+                    // Who only looks whether it lives says nothing.
+                    if stream.read(&mut [0; 4096]).await.is_ok_and(|count| count > 0) {
+                        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nold";
+                        stream.write_all(answer).await.unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(text_of(waits.await.unwrap()).await, (200, "old".to_owned()));
+        until(|| is_settled(&proxy) && proxy.hall.status().outputs.len() == 2).await;
     });
 }

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -165,7 +164,7 @@ impl Endpoint {
     ) -> io::Result<Sender> {
         let stream = self.address.dial().await?;
         stream.set_nodelay(true)?;
-        let (io, is_http2) = match &manner.tls {
+        let (mut io, is_http2) = match &manner.tls {
             None => (Io::plain(stream), wants_http2),
             Some(config) => {
                 let name = match &manner.name {
@@ -178,7 +177,7 @@ impl Endpoint {
                 (Io::tls(stream), agreed)
             }
         };
-        let (sockets, number) = (sockets.clone(), sockets.begin(io.seen()));
+        let (sockets, number) = (sockets.clone(), io.enter(sockets));
         let failed = |error: hyper::Error| io::Error::other(error);
         if is_http2 {
             let shaken = http2::Builder::new(LocalExecutor)
@@ -189,20 +188,15 @@ impl Endpoint {
                 .handshake(TokioIo::new(io))
                 .await;
             let (sender, connection) = shaken.map_err(failed)?;
-            spawn_local(async move {
-                let mut connection = pin!(connection);
-                let _ = connection.as_mut().await;
-                // Its socket is open until here, where another thread may look at it.
-                sockets.end(number);
-            });
+            spawn_local(async move { _ = connection.await });
             return Ok(Sender::Http2(sender));
         }
         let mut builder = http1::Builder::new();
         let shaken = builder.max_buf_size(BUFFER_MAX).handshake(TokioIo::new(io)).await;
         let (sender, connection) = shaken.map_err(failed)?;
         spawn_local(async move {
-            let mut connection = pin!(connection.with_upgrades());
-            let _ = connection.as_mut().await;
+            let _ = connection.with_upgrades().await;
+            // It may be open still, as something else than HTTP.
             sockets.end(number);
         });
         Ok(Sender::Http1(sender))

@@ -11,6 +11,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
+use super::sockets::Sockets;
+
 #[derive(Debug)]
 enum Kind {
     Plain(TcpStream),
@@ -23,19 +25,28 @@ pub(super) struct Io {
     kind: Kind,
     /// Bytes handed to the kernel, or to TLS.
     written: Arc<AtomicU64>,
+    /// Where it stands among those that are looked at.
+    place: Option<(Arc<Sockets>, u64)>,
 }
 
 impl Io {
     pub(super) fn plain(stream: TcpStream) -> Io {
-        Io { kind: Kind::Plain(stream), written: Arc::default() }
+        Io { kind: Kind::Plain(stream), written: Arc::default(), place: None }
     }
 
     pub(super) fn tls(stream: TlsStream<TcpStream>) -> Io {
-        Io { kind: Kind::Tls(Box::new(stream)), written: Arc::default() }
+        Io { kind: Kind::Tls(Box::new(stream)), written: Arc::default(), place: None }
+    }
+
+    /// It is looked at until it is closed, or what is returned is ended.
+    pub(super) fn enter(&mut self, sockets: &Arc<Sockets>) -> u64 {
+        let number = sockets.begin(self.seen());
+        self.place = Some((sockets.clone(), number));
+        number
     }
 
     /// Its socket, and the count.
-    pub(super) fn seen(&self) -> (RawFd, Arc<AtomicU64>) {
+    fn seen(&self) -> (RawFd, Arc<AtomicU64>) {
         let socket = match &self.kind {
             Kind::Plain(stream) => stream.as_raw_fd(),
             Kind::Tls(stream) => stream.get_ref().0.as_raw_fd(),
@@ -48,6 +59,15 @@ impl Io {
             self.written.fetch_add(bytes as u64, Ordering::Relaxed);
         }
         written
+    }
+}
+
+impl Drop for Io {
+    /// Before its socket is closed, where another thread may look at it.
+    fn drop(&mut self) {
+        if let Some((sockets, number)) = &self.place {
+            sockets.end(*number);
+        }
     }
 }
 
@@ -108,5 +128,30 @@ impl AsyncWrite for Io {
             Kind::Plain(stream) => Pin::new(stream).poll_shutdown(context),
             Kind::Tls(stream) => Pin::new(stream).poll_shutdown(context),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::services::proxy::tests::on_one_thread;
+
+    #[test]
+    fn a_socket_is_looked_at_until_it_is_closed() {
+        on_one_thread(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let connect = || TcpStream::connect(listener.local_addr().unwrap());
+            let sockets = Arc::new(Sockets::default());
+            let mut given_up = Io::plain(connect().await.unwrap());
+            let mut becomes_other = Io::plain(connect().await.unwrap());
+            given_up.enter(&sockets);
+            let number = becomes_other.enter(&sockets);
+            assert_eq!(sockets.count(), 2);
+            drop(given_up);
+            assert_eq!(sockets.count(), 1);
+            sockets.end(number);
+            drop(becomes_other);
+            assert_eq!(sockets.count(), 0);
+        });
     }
 }

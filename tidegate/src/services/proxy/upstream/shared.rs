@@ -1,7 +1,7 @@
 //! What all threads know of an upstream: how it is reached, and whether it lives.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidegate_node::io::OutputId;
@@ -19,6 +19,14 @@ const LOOK_PACED: Duration = Duration::from_millis(10);
 /// Between two looks where only scripts want to know.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// What the hall was told.
+#[derive(Debug, Default)]
+struct Told {
+    is_down: bool,
+    /// Another one is in its place: what it finds is of no matter.
+    is_retired: bool,
+}
+
 /// See the file's header.
 #[derive(Debug)]
 pub(in crate::services::proxy) struct Shared {
@@ -29,9 +37,8 @@ pub(in crate::services::proxy) struct Shared {
     pub(super) addresses: Vec<Arc<Address>>,
     pub(super) next: AtomicUsize,
     pub(super) sockets: Arc<Sockets>,
-    is_down: Mutex<bool>,
-    /// Another one is in its place: what it finds is of no matter.
-    is_retired: AtomicBool,
+    /// Locked while the hall is told: what it hears last is what is so.
+    told: Mutex<Told>,
     /// An address was found down.
     pub(super) found_down: Notify,
     hall: Hall,
@@ -81,8 +88,7 @@ impl Shared {
             addresses: named.map(|(host, port)| Address::new(host, port)).collect(),
             next: AtomicUsize::new(0),
             sockets,
-            is_down: Mutex::new(false),
-            is_retired: AtomicBool::new(false),
+            told: Mutex::default(),
             found_down: Notify::new(),
             hall,
             counts: all_counts.upstream(config.label()),
@@ -107,9 +113,24 @@ impl Shared {
         &self.sockets
     }
 
-    /// Another one takes its place.
+    /// What is counted of it is shown from now on.
+    pub(in crate::services::proxy) fn note_used(&self) {
+        self.all_counts.show_upstream(&self.name, &self.counts);
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Another one takes its place: when this returns, the hall hears no more of it.
     pub(in crate::services::proxy) fn retire(&self) {
-        self.is_retired.store(true, Ordering::Relaxed);
+        self.told().is_retired = true;
+    }
+
+    /// It is in force from now on: it can send, unless a thread found already that it cannot.
+    pub(in crate::services::proxy) fn begin(&self) {
+        let told = self.told();
+        self.hall.set_up(self.output, !told.is_down);
     }
 
     pub(super) fn note_unreachable(&self, address: &Arc<Address>, error: &std::io::Error) {
@@ -126,10 +147,10 @@ impl Shared {
     /// Tells the hall where it changed whether any address lives.
     pub(super) fn refresh(&self) {
         // Threads tell it one after the other.
-        let mut known = self.is_down.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told();
         let is_down = self.addresses.iter().all(|address| address.is_down());
-        let has_changed = is_down != std::mem::replace(&mut *known, is_down);
-        if has_changed && !self.is_retired.load(Ordering::Relaxed) {
+        let has_changed = is_down != std::mem::replace(&mut told.is_down, is_down);
+        if has_changed && !told.is_retired {
             match is_down {
                 true => tracing::warn!(upstream = %self.name, "the upstream is down"),
                 false => tracing::info!(upstream = %self.name, "the upstream is up"),

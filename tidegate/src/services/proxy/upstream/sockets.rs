@@ -14,7 +14,7 @@ use crate::support::tcp_info;
 /// How long the best delivery rate counts.
 const BEST_FOR: Duration = Duration::from_secs(10);
 
-/// A socket that is open as long as it stands here: it is taken out by the task that owns it.
+/// A socket that is open as long as it stands here: it is taken out before it is closed ([`Io`](super::io::Io)).
 #[derive(Clone, Copy, Debug)]
 struct Open(RawFd);
 
