@@ -17,7 +17,7 @@ pub(super) struct DeliveryRate {
 }
 
 impl DeliveryRate {
-    /// Takes a point; `span` is the longest that `rate_over` will be asked for.
+    /// Takes a point; what is older than `span` is forgotten: a rate over more than that is one over what is left.
     pub(super) fn push(&mut self, now: Time, delivered: Size, span: Duration) {
         let step = span / POINTS;
         // The last point may move, as long as it stays within a step of the one before it.

@@ -23,10 +23,14 @@ const ROOM: (f64, Duration) = (0.7, Duration::from_secs(30));
 /// Round trips after a loss in which the rate grows by no more than this in each. What comes in order waits for what was lost and
 /// is acknowledged in a lump, which on an uplink of two paths looks like a multiple of the rate.
 const LIMITED: (u32, f64) = (2, 1.05);
+/// Round trips after which it ends although packets are still lost, and for which it does not begin again: where they are lost all
+/// the time a link that became faster is found as well.
+const LIMITED_MOST: u32 = 8;
 
 /// The rate of before a loss, which it exceeds slowly.
 #[derive(Clone, Copy, Debug)]
 struct Limit {
+    since: Time,
     until: Time,
     most: f64,
     /// What a fresh start sends is never too much.
@@ -43,13 +47,15 @@ pub(super) struct Losses {
     /// When a buffer overflowed, and how long it was, seconds.
     buffer: Option<(Time, f64)>,
     limit: Option<Limit>,
+    /// Until then no loss limits the rate.
+    free_until: Time,
 }
 
 /// What one acknowledgement says.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heard<'a> {
     pub(super) ack: &'a Ack,
-    /// The shortest round trip, or that of before a rival came.
+    /// The shortest round trip, seconds.
     pub(super) path: f64,
     /// How long a queue should stand, seconds.
     pub(super) target: f64,
@@ -60,7 +66,7 @@ pub(super) struct Heard<'a> {
 impl Losses {
     pub(super) fn new() -> Self {
         let peak = WindowFilter::new(Extreme::Max);
-        Losses { heard_at: Time::ZERO, peak, buffer: None, limit: None }
+        Losses { heard_at: Time::ZERO, peak, buffer: None, limit: None, free_until: Time::ZERO }
     }
 
     /// Takes an acknowledgement; answers with the queue in seconds, if it overflowed.
@@ -84,16 +90,25 @@ impl Losses {
         if ack.is_timeout {
             return None;
         }
-        let until = now + span(path) * LIMITED.0;
-        let least = WINDOW_START / path;
-        let limit =
-            self.limit.unwrap_or(Limit { until, most: rate.max(least), least, grown_at: now });
-        self.limit = Some(Limit { until, ..limit });
+        self.limits(now, span(path), rate.max(WINDOW_START / path), WINDOW_START / path);
         let peak = self.peak.get().filter(|peak| silence < SILENCE * (path + peak))?;
         (peak > OVERFLOW * target).then(|| {
             self.buffer = Some((now, peak));
             peak
         })
+    }
+
+    /// A loss limits the rate for some round trips: to so much at first, and never to less than `least`.
+    fn limits(&mut self, now: Time, path: Duration, most: f64, least: f64) {
+        let until = now + path * LIMITED.0;
+        match &mut self.limit {
+            Some(limit) if limit.since + path * LIMITED_MOST <= now => {
+                self.free_until = until + path * LIMITED_MOST;
+            }
+            Some(limit) => limit.until = until,
+            None if self.free_until > now => {}
+            None => self.limit = Some(Limit { since: now, until, most, least, grown_at: now }),
+        }
     }
 
     /// The most that a rate may be now, which is so many bytes/s.
@@ -173,6 +188,19 @@ mod tests {
         assert!((most(&mut losses, 1050, 9e6) - 1e6).abs() < 1e-3);
         assert!((most(&mut losses, 1100, 9e6) - 1.05e6).abs() < 1e-3);
         assert!(most(&mut losses, 1201, 1.05e6) > 1e9);
+    }
+
+    #[test]
+    fn losses_without_end_limit_the_rate_for_half_of_the_time() {
+        let mut losses = Losses::new();
+        let round = Duration::from_millis(100);
+        let mut limited = [0, 0];
+        for turn in 10..210 {
+            push(&mut losses, turn * 100, ack(100, 1));
+            let most = losses.most(Time::from_millis(turn * 100), round, 1e6);
+            limited[usize::from(most < 1e9)] += 1;
+        }
+        assert!(limited.iter().all(|turns| *turns > 60), "{limited:?}");
     }
 
     #[test]

@@ -2,14 +2,16 @@
 //! Source: own; that a queue which never empties is somebody else's is the test of Copa (NSDI 2018, section 2.2).
 //! Inputs: acknowledgements, the queue, what came. Outputs: bytes/s to hold.
 //! Deviations: none.
-//! Limits: constant memory, O(1) an acknowledgement.
+//! Limits: constant memory, O(1) an acknowledgement. Three or more that take each other for a rival hold more than the link
+//! carries together: losses alone hold them back, and the queue stays full.
 //!
 //! A queue that stands although our window follows the rate, on a link that lost packets of a long queue lately, may be a rival's.
 //! A dip tells: for most of a round trip the window is shorter by what would take all of the queue if that were ours, and by half at
 //! most. Nearly all of that went: the queue was ours. Else it is a rival's, and the window is a part of what the link carries alone times the whole round trip: a constant rate.
 //!
 //! A rival that yields in the moment of a dip looks like nobody, so only two dips in succession prove that there is none. While
-//! there is one a dip now and then asks again; one that takes nothing of the queue shows a longer path.
+//! there is one a dip now and then asks again; one that takes nothing of the queue shows a longer path. Of a rival's queue a dip
+//! takes our part, so two of them also tell what the link carries, to a node that never had it alone.
 
 use std::time::Duration;
 
@@ -19,30 +21,49 @@ use super::Ack;
 
 /// Part of the link that is held. Two that take each other for a rival hold less than the link carries, so their queue goes.
 const PART: f64 = 0.47;
-/// Growth to it a round trip, while what comes is at least this part of what is held.
-const GROWTH: (f64, f64) = (1.2, 0.7);
+/// Growth to it a round trip, while what comes is at least `GROWS_FROM` of what is held.
+const GROWTH: f64 = 1.2;
+const GROWS_FROM: f64 = 0.7;
 /// What a round trip with a loss leaves.
 const CUT: f64 = 0.85;
-/// Time for which an overflow is a proof, and for which one who was here may be back.
-const PROOF: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(60));
+/// Time for which an overflow is a reason to suspect somebody.
+const SUSPICION: Duration = Duration::from_secs(20);
+/// Time for which one who was here may be back, and for which a dip that took the whole queue counts.
+const MEMORY: Duration = Duration::from_secs(60);
 /// The queue that overflowed, times this and some seconds more, is longer than a rival's.
 const TOO_LONG: (f64, f64) = (1.5, 0.05);
 /// Time between two dips, and round trips beside it.
 const DIP_PERIOD: (Duration, u32) = (Duration::from_secs(6), 8);
 /// The most that a dip takes of the window.
 const DEPTH: f64 = 0.5;
-/// For so much of a round trip a dip lasts; bytes sent this late in it show what it took.
-const DIP: (f64, f64) = (0.8, 0.7);
-/// With so much of our window gone a rival's queue is shorter by this part of the round trip at least, and a longer path is not. Where
-/// we hold too little for that, nothing is concluded.
+/// For so much of a round trip a dip lasts.
+const DIP: f64 = 0.8;
+/// Bytes sent from so much of a round trip after its beginning on show what it took.
+const SHOWN: f64 = 0.7;
+/// Round trips after which a dip that showed nothing is void.
+const DIP_ROUNDS: u32 = 3;
+/// With twice so much of the round trip gone from our window a rival's queue is shorter by this part of it at least, and a longer
+/// path is not.
 const LEAST: f64 = 0.05;
+/// A little more than twice, for a dip that is to tell.
+const CLEAR: f64 = 2.1;
+/// A dip as deep as that asks takes at most this part of the queue, or it would take a short one whole, whoever fills it.
+const OF_QUEUE: f64 = 0.7;
+/// Where we hold too little for a dip to tell: so many of them that take nothing in succession are a longer path as well.
+const VAGUE: u32 = 3;
 /// Of a queue that is ours alone a dip takes at least this part of what it can take; and so many of them in succession prove it.
-const ALONE: (f64, u32) = (0.85, 2);
+const WHOLE: f64 = 0.85;
+const ALONE: u32 = 2;
+/// What is believed of what a first dip, and the lesser of two, say that the link carries: a rival that fills the gap makes it more.
+const BELIEVED: (f64, f64) = (0.5, 0.8);
 /// Part of the window that must be under way, or a dip proves nothing.
 const FULL: f64 = 0.7;
-/// Round trips without a rival after one that was none; round trips from a loss, when a rival yields, to the first dip; and after
-/// which it is given up.
-const ROUNDS: (u32, u32, u32) = (4, 2, 12);
+/// Round trips for which nobody is taken for a rival after one that was none.
+const REFUSED_ROUNDS: u32 = 4;
+/// Round trips from a loss, when a rival yields, to the first dip; and the most from the first suspicion to it.
+const FIRST_ROUNDS: (u32, u32) = (2, 6);
+/// Round trips after which a suspicion without a proof is given up.
+const UNPROVEN_ROUNDS: u32 = 12;
 
 /// What an acknowledgement says of the rival.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,6 +71,8 @@ pub(super) enum Rivalry {
     Lasts,
     /// The queue is empty, or longer than a rival's, or it seems ours.
     Over,
+    /// It lasts, and the link carries at least so many bytes/s.
+    Carries(f64),
     /// The queue was ours, and the link carries so many bytes/s.
     Alone(f64),
     /// The path became longer, and there is none.
@@ -78,8 +101,8 @@ pub(super) struct Rival {
     seen_at: Option<Time>,
     lost_at: Time,
     dipped_at: Time,
-    /// Dips in succession that took the whole queue.
-    alone: u32,
+    /// Dips in succession that took the whole queue, and when the last of them did.
+    alone: (u32, Time),
     /// Until then nobody is taken for one.
     refused_until: Time,
 }
@@ -96,11 +119,16 @@ struct Contest {
     rests_until: Time,
     grown_at: Time,
     dip: Option<Dip>,
+    /// Dips in succession that took nothing.
+    vague: u32,
+    /// What the last dip said that the link carries, bytes/s.
+    told: Option<f64>,
 }
 
 /// The window is shorter, and restored before it is known what that took.
 #[derive(Clone, Copy, Debug)]
 struct Dip {
+    since: Time,
     until: Time,
     /// Part of the window.
     depth: f64,
@@ -129,24 +157,30 @@ impl Rival {
 
     /// A queue of so many seconds overflowed.
     pub(super) fn overflowed(&mut self, now: Time, queue: f64) {
-        let before = self.overflow.filter(|(at, _)| *at + PROOF.0 > now);
+        let before = self.overflow.filter(|(at, _)| *at + SUSPICION > now);
         self.overflow = Some((now, before.map_or(queue, |(_, most)| most.max(queue))));
     }
 
     /// Whether there was one a moment ago.
     pub(super) fn was_here(&self, now: Time) -> bool {
-        self.seen_at.is_some_and(|at| at + PROOF.1 > now)
+        self.seen_at.is_some_and(|at| at + MEMORY > now)
+    }
+
+    /// Dips of late that took the whole queue, in succession.
+    fn alone(&self, now: Time) -> u32 {
+        let (count, at) = self.alone;
+        if at + MEMORY > now { count } else { 0 }
     }
 
     /// Whether a queue that stands, and that should not, may be a rival's.
     pub(super) fn is_likely(&self, now: Time) -> bool {
         self.refused_until <= now
-            && (self.overflow.is_some_and(|(at, _)| at + PROOF.0 > now) || self.was_here(now))
+            && (self.overflow.is_some_and(|(at, _)| at + SUSPICION > now) || self.was_here(now))
     }
 
     /// A queue stands, and so many bytes/s come: whose it is will show, unless one was here a moment ago.
     pub(super) fn comes(&mut self, now: Time, rate: f64, carried: f64) {
-        let is_proven = self.was_here(now) && self.alone == 0;
+        let is_proven = self.was_here(now) && self.alone(now) == 0;
         let held = if is_proven { rate.max(PART * carried) } else { rate };
         self.contest = Some(Contest {
             since: now,
@@ -155,6 +189,8 @@ impl Rival {
             rests_until: now,
             grown_at: now,
             dip: None,
+            vague: 0,
+            told: None,
         });
     }
 
@@ -166,9 +202,9 @@ impl Rival {
             self.seen_at = Some(now);
         }
         let most = self.overflow.map_or(f64::MAX, |(_, most)| TOO_LONG.0 * most + TOO_LONG.1);
-        let is_given_up = !contest.is_proven && contest.since + round * ROUNDS.2 <= now;
+        let is_given_up = !contest.is_proven && contest.since + round * UNPROVEN_ROUNDS <= now;
         if is_given_up || seen.queue > most {
-            return self.ends(now + round * ROUNDS.0, Rivalry::Over);
+            return self.ends(now + round * REFUSED_ROUNDS, Rivalry::Over);
         }
         if seen.queue <= seen.target && contest.dip.is_none() {
             return self.ends(now, Rivalry::Over);
@@ -185,8 +221,8 @@ impl Rival {
         {
             contest.grown_at = now;
             let most = PART * seen.carried;
-            if contest.is_proven && seen.rate > GROWTH.1 * contest.held && contest.held < most {
-                contest.held = (contest.held * GROWTH.0).min(most);
+            if contest.is_proven && seen.rate > GROWS_FROM * contest.held && contest.held < most {
+                contest.held = (contest.held * GROWTH).min(most);
             }
         }
         self.dips(now, ack, seen)
@@ -198,58 +234,101 @@ impl Rival {
     }
 
     fn dips(&mut self, now: Time, ack: &Ack, seen: Seen) -> Rivalry {
-        let Seen { path, queue, rate, .. } = seen;
-        let (Some(contest), round) = (&mut self.contest, span(path + queue)) else {
+        let (Some(contest), round) = (&mut self.contest, span(seen.path + seen.queue)) else {
             return Rivalry::Over;
         };
         let Some(dip) = contest.dip else {
             let due = match contest.is_proven {
                 true => self.dipped_at + DIP_PERIOD.0 + round * DIP_PERIOD.1,
-                false => self.lost_at + round * ROUNDS.1,
+                false => (self.lost_at + round * FIRST_ROUNDS.0)
+                    .min(contest.since + round * FIRST_ROUNDS.1),
             };
-            let is_full = ack.in_flight.as_f64() >= FULL * contest.held * (path + queue);
-            if due <= now && is_full && !ack.app_limited {
-                let [until, shown_from] =
-                    [DIP.0, DIP.1].map(|part| now + span(part * (path + queue)));
-                let depth = (queue / (path + queue)).min(DEPTH);
-                contest.dip = Some(Dip { until, depth, shown_from, queue, rate });
+            if due <= now && !ack.app_limited {
+                contest.dip = contest.next_dip(now, ack, seen);
             }
             return Rivalry::Lasts;
         };
+        if ack.app_limited || dip.since + round * DIP_ROUNDS <= now {
+            // We have less to send, so a queue that goes is no proof of anything.
+            (contest.dip, self.dipped_at) = (None, now);
+            return Rivalry::Lasts;
+        }
         if ack.sent_at < dip.shown_from {
             return Rivalry::Lasts;
         }
         (contest.dip, self.dipped_at) = (None, now);
-        // What the dip can take of a queue that is ours.
-        let most = dip.depth * (path + dip.queue);
-        let part = (dip.queue - queue) / most;
-        if part > ALONE.0 {
-            self.alone += 1;
-            let how = if self.alone >= ALONE.1 { Rivalry::Alone(dip.rate) } else { Rivalry::Over };
-            if self.alone >= ALONE.1 {
+        self.dipped(now, dip, seen)
+    }
+
+    /// A dip has shown what it took.
+    fn dipped(&mut self, now: Time, dip: Dip, seen: Seen) -> Rivalry {
+        let alone = self.alone(now);
+        let Some(contest) = &mut self.contest else { return Rivalry::Over };
+        let (round, taken) = (seen.path + dip.queue, dip.queue - seen.queue);
+        // What it can take of a queue that is ours.
+        let most = (dip.depth * round).min(dip.queue);
+        if taken > WHOLE * most {
+            self.alone = (alone + 1, now);
+            let is_sure = alone + 1 >= ALONE;
+            let how = if is_sure { Rivalry::Alone(dip.rate) } else { Rivalry::Over };
+            if is_sure {
                 self.forget();
             }
-            return self.ends(now + round * ROUNDS.0, how);
+            return self.ends(now + span(seen.path + seen.queue) * REFUSED_ROUNDS, how);
         }
-        self.alone = 0;
-        let expected = contest.held * dip.depth / seen.carried;
-        if contest.is_proven && expected > 2.0 * LEAST && part * most < LEAST * (path + dip.queue) {
-            self.forget();
-            return self.ends(now, Rivalry::LongerPath);
-        }
+        self.alone = (0, now);
         if !contest.is_proven {
             (contest.is_proven, contest.held) = (true, contest.held.max(PART * seen.carried));
+        } else if taken < LEAST * round {
+            contest.vague += 1;
+            // A node that does not know what the link carries does not know what to expect.
+            let is_clear =
+                seen.carried > 0.0 && contest.held * dip.depth > 2.0 * LEAST * seen.carried;
+            if is_clear || contest.vague >= VAGUE {
+                self.forget();
+                return self.ends(now, Rivalry::LongerPath);
+            }
         }
-        Rivalry::Lasts
+        if taken < LEAST * round {
+            return Rivalry::Lasts;
+        }
+        contest.vague = 0;
+        // Our part of the queue that went is our part of the link.
+        let told = contest.held.min(dip.rate) * dip.depth * round / taken;
+        let believed = match contest.told.replace(told) {
+            Some(before) => BELIEVED.1 * told.min(before),
+            None => BELIEVED.0 * told,
+        };
+        if believed > seen.carried { Rivalry::Carries(believed) } else { Rivalry::Lasts }
     }
 
     fn forget(&mut self) {
-        (self.overflow, self.seen_at, self.alone) = (None, None, 0);
+        (self.overflow, self.seen_at, self.alone) = (None, None, (0, Time::ZERO));
+    }
+}
+
+impl Contest {
+    /// The dip that may begin now; none where too little is under way.
+    fn next_dip(&self, now: Time, ack: &Ack, seen: Seen) -> Option<Dip> {
+        let Seen { path, queue, rate, carried, .. } = seen;
+        let round = path + queue;
+        if ack.in_flight.as_f64() < FULL * self.held * round {
+            return None;
+        }
+        let mut depth = queue / round;
+        if self.is_proven && CLEAR * LEAST * round < OF_QUEUE * queue {
+            // So deep that nothing taken means something.
+            depth = depth.max(CLEAR * LEAST * carried / self.held.max(1.0));
+        }
+        let [until, shown_from] = [DIP, SHOWN].map(|part| now + span(part * round));
+        Some(Dip { since: now, until, depth: depth.min(DEPTH), shown_from, queue, rate })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use super::*;
 
     const CARRIED: f64 = 1e6;
@@ -258,47 +337,81 @@ mod tests {
         Time::from_millis(seconds * 1000)
     }
 
-    /// Acknowledgements of a packet each 10 ms over some seconds: queue and rate are what the closure says of what is held.
-    fn play(
+    /// What acknowledgements say of a path.
+    struct Path {
+        length: f64,
+        carried: f64,
+        lost: u64,
+        is_idle: bool,
+    }
+
+    const PATH: Path = Path { length: 0.1, carried: CARRIED, lost: 0, is_idle: false };
+
+    /// One acknowledgement of a byte that met such a queue, at such a rate.
+    fn step(path: &Path, rival: &mut Rival, now: Time, (queue, rate): (f64, f64)) -> Rivalry {
+        let rtt = span(path.length + queue);
+        let ack = Ack {
+            rtt,
+            sent_at: now - rtt,
+            delivered_at_send: Size::ZERO,
+            reached_at: Time::ZERO,
+            delivered: Size(1),
+            newly: Size(1),
+            in_flight: Size(1 << 30),
+            lost: Size(path.lost),
+            is_timeout: false,
+            app_limited: path.is_idle,
+        };
+        let (length, carried) = (path.length, path.carried);
+        rival.acked(now, &ack, Seen { path: length, queue, target: 0.15 * length, rate, carried })
+    }
+
+    /// Acknowledgements of a packet each 10 ms over some seconds: queue and rate are what the closure says of what was held when
+    /// the bytes were sent, a round trip before.
+    fn play_on(
+        path: &mut Path,
         rival: &mut Rival,
         [from, until]: [u64; 2],
+        seen: impl Fn(f64) -> (f64, f64),
+    ) -> Rivalry {
+        let (mut held, mut rtt) = (VecDeque::new(), path.length);
+        for turn in from * 100..until * 100 {
+            let now = Time::from_millis(turn * 10);
+            held.push_back((1.0 - rival.dip(now)) * rival.held().unwrap_or_default());
+            while held.len() as f64 > 1.0 + rtt * 100.0 {
+                held.pop_front();
+            }
+            let met = seen(held[0]);
+            rtt = path.length + met.0;
+            match step(path, rival, now, met) {
+                Rivalry::Lasts => {}
+                Rivalry::Carries(rate) => path.carried = rate,
+                last => return last,
+            }
+        }
+        Rivalry::Lasts
+    }
+
+    fn play(
+        rival: &mut Rival,
+        seconds: [u64; 2],
         lost: u64,
         seen: impl Fn(f64) -> (f64, f64),
     ) -> Rivalry {
-        let mut last = Rivalry::Lasts;
-        for turn in from * 100..until * 100 {
-            let now = Time::from_millis(turn * 10);
-            let part = 1.0 - rival.dip(now);
-            let (queue, rate) = seen(part * rival.held().unwrap_or_default());
-            let ack = Ack {
-                rtt: Duration::from_secs_f64(0.1 + queue),
-                // What is seen now is what bytes of now meet.
-                sent_at: now,
-                delivered_at_send: Size::ZERO,
-                reached_at: Time::ZERO,
-                delivered: Size(1),
-                newly: Size(1),
-                in_flight: Size(1 << 30),
-                lost: Size(lost),
-                is_timeout: false,
-                app_limited: false,
-            };
-            let seen = Seen { path: 0.1, queue, target: 0.015, rate, carried: CARRIED };
-            last = rival.acked(now, &ack, seen);
-            if last != Rivalry::Lasts {
-                break;
-            }
-        }
-        last
+        play_on(&mut Path { lost, ..PATH }, rival, seconds, seen)
     }
 
     fn likely() -> Rival {
+        likely_at(1e5)
+    }
+
+    fn likely_at(rate: f64) -> Rival {
         let mut rival = Rival::default();
         assert!(!rival.is_likely(seconds(1)));
         rival.overflowed(seconds(2), 0.2);
         assert!(rival.is_likely(seconds(2)) && !rival.is_likely(seconds(23)));
-        rival.comes(seconds(2), 1e5, CARRIED);
-        assert_eq!(rival.held(), Some(1e5), "what came, until a dip has shown whose queue it is");
+        rival.comes(seconds(2), rate, CARRIED);
+        assert_eq!(rival.held(), Some(rate), "what came, until a dip has shown whose queue it is");
         rival
     }
 
@@ -312,7 +425,7 @@ mod tests {
     #[test]
     fn a_part_of_what_the_link_carried_is_held() {
         let mut rival = met();
-        let elastic = |held| (0.05 + held * 2e-7, held);
+        let elastic = |held: f64| (0.05 + held * 2e-7, held);
         assert_eq!(play(&mut rival, [3, 5], 0, elastic), Rivalry::Lasts);
         assert_eq!(rival.held(), Some(PART * CARRIED));
         play(&mut rival, [5, 7], 1, elastic);
@@ -351,10 +464,62 @@ mod tests {
         assert!(!rival.is_likely(seconds(30)));
         // Of a rival's queue some was ours.
         assert_eq!(play(&mut met(), [3, 30], 0, |held| (0.05 + held * 1e-7, held)), Rivalry::Lasts);
-        // Half of next to nothing changes no queue.
-        let little = |_: f64| (0.1, 1e4);
+    }
+
+    #[test]
+    fn a_longer_path_is_noticed_however_little_is_held() {
+        // A rival was here; the node is handed over to a path longer by a fifth, where nobody is.
         let mut rival = met();
-        play(&mut rival, [3, 6], 1, little);
-        assert_eq!(play(&mut rival, [6, 30], 0, little), Rivalry::Lasts);
+        rival.contest.as_mut().unwrap().held = PART * CARRIED;
+        let path = || Path { length: 0.2, ..PATH };
+        let alone = |held: f64| (0.04, held);
+        assert_eq!(
+            play_on(&mut path(), &mut rival, [3, 15], alone),
+            Rivalry::LongerPath,
+            "the dip is so deep that it tells"
+        );
+        assert!(!rival.is_likely(seconds(15)));
+        // Losses left next to nothing, of which half changes no queue.
+        let mut rival = met();
+        rival.contest.as_mut().unwrap().held = 0.02 * CARRIED;
+        let little = |_: f64| (0.04, 0.01 * CARRIED);
+        assert_eq!(play_on(&mut path(), &mut rival, [3, 18], little), Rivalry::Lasts);
+        assert_eq!(play_on(&mut path(), &mut rival, [18, 40], little), Rivalry::LongerPath);
+    }
+
+    #[test]
+    fn dips_tell_what_the_link_carries_to_one_who_never_had_it_alone() {
+        // A fifth of the link is ours, and so is a fifth of its queue; the rest is one who was here first.
+        let mut path = Path { carried: 0.0, ..PATH };
+        let mut rival = likely_at(0.2 * CARRIED);
+        let beside = |held: f64| (0.08 + 0.2 * held / CARRIED, held);
+        assert_eq!(play_on(&mut path, &mut rival, [2, 40], beside), Rivalry::Lasts);
+        assert!((0.7..1.2).contains(&(path.carried / CARRIED)), "{}", path.carried);
+        assert!(rival.held().unwrap() > 0.3 * CARRIED, "{rival:?}");
+    }
+
+    #[test]
+    fn one_who_has_nothing_more_to_send_proves_nothing_by_it() {
+        let mut rival = met();
+        let elastic = |held: f64| (0.05 + held * 2e-7, held);
+        // The bulk ends within a dip, and the queue with it.
+        let (mut path, mut last) = (PATH, Rivalry::Lasts);
+        for turn in 300..2000 {
+            path.is_idle |= rival.contest.is_some_and(|contest| contest.dip.is_some());
+            let queue = elastic(if path.is_idle { -2.5e5 } else { 4e5 });
+            last = step(&path, &mut rival, Time::from_millis(turn * 10), queue);
+            if last != Rivalry::Lasts {
+                break;
+            }
+        }
+        assert!(path.is_idle && last == Rivalry::Over, "{last:?}");
+        assert_eq!(rival.alone.0, 0);
+    }
+
+    #[test]
+    fn a_dip_comes_though_packets_are_lost_all_the_time() {
+        let mut rival = likely();
+        assert_eq!(play(&mut rival, [2, 6], 1, |_| (0.14, 1e5)), Rivalry::Lasts);
+        assert!(rival.contest.is_some_and(|contest| contest.is_proven));
     }
 }

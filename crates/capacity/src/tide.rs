@@ -293,8 +293,8 @@ impl Tide {
             return;
         }
         match is_shared {
-            true => self.carried.raise(now, self.rate.get()),
-            false => self.carried.push(now, self.rate.get()),
+            true => self.carried.shared(now, self.rate.get()),
+            false => self.carried.alone(now, self.rate.get()),
         }
     }
 }
@@ -324,6 +324,8 @@ impl RateController for Tide {
             // What a fresh start would use is never too much.
             let floor = self.rate.get().min(WINDOW_START / self.path());
             self.rate.restart(now, (self.rate.get() / 2.0).max(floor));
+            // A start that grows again from there is not at its end.
+            self.grown = (self.rate.get(), 0);
         }
     }
 

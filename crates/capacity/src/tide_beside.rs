@@ -2,7 +2,7 @@
 //! Source: own (docs/ALGORITHMS.md#tide, docs/decisions/0142).
 //! Inputs: as `tide`. Outputs: as `tide`.
 //! Deviations: none.
-//! Limits: as `tide`.
+//! Limits: as `tide`; three or more on one line keep its queue full (`rival.rs`).
 
 use std::time::Duration;
 
@@ -21,8 +21,14 @@ const LONGER_PERIOD: Duration = Duration::from_secs(30);
 const PACE_GAIN: f64 = 1.25;
 
 /// How one is made.
-pub(crate) const ENTRY: Build =
-    |known| Box::new(TideBeside::new(Tide::new(known.remembered, known.queue)));
+pub(crate) const ENTRY: Build = |known| {
+    let mut tide = Tide::new(known.remembered, known.queue);
+    // Beside a rival that is here first nothing else says what the link carries.
+    if let Some(rate) = known.remembered {
+        tide.carried.found(Time::ZERO, rate.as_f64());
+    }
+    Box::new(TideBeside::new(tide))
+};
 
 /// The rate controller's state.
 #[derive(Debug)]
@@ -69,11 +75,15 @@ impl TideBeside {
         let (path, queue) = (self.tide.path(), self.tide.queue());
         let rate = self.tide.came_in(Duration::from_secs_f64(path * 2.0 + queue));
         let (target, carried) = (self.tide.whole_target(), self.tide.carried.get());
-        self.tide.carried.pause(now);
+        self.tide.carried.hidden(now);
         match self.rival.acked(now, ack, Seen { path, queue, target, rate, carried }) {
             Rivalry::Lasts => return true,
+            Rivalry::Carries(rate) => {
+                self.tide.carried.shared(now, rate);
+                return true;
+            }
             Rivalry::Over => {}
-            Rivalry::Alone(rate) => self.tide.carried.restart(now, rate),
+            Rivalry::Alone(rate) => self.tide.carried.found(now, rate),
             Rivalry::LongerPath => self.tide.restart_path(path + queue),
         }
         self.tide.settled(now);

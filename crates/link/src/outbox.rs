@@ -214,8 +214,9 @@ impl Outbox {
         let Outgoing { token, stream, content, expires, .. } = outgoing;
         let size = content.len() as u32;
         let pieces = (size.div_ceil(self.piece_max as u32)).max(1);
-        let record = self.spare.take(u64::from(pieces), &mut self.next_dsn);
+        // A record says how far behind it its predecessor in the stream is: a spare number before that one is not its own.
         let tail = self.tails.entry(stream).or_default();
+        let record = self.spare.take(u64::from(pieces), tail.begun, &mut self.next_dsn);
         let after = std::mem::replace(&mut tail.begun, record);
         let protection = protect(deadline, pieces, Size(u64::from(size.div_ceil(pieces))));
         let beginning =

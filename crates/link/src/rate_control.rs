@@ -224,7 +224,9 @@ impl PathControl {
 
     /// Bytes/s; zero for none.
     pub(super) fn pace(&self, now: Time) -> Rate {
-        let pace = self.controller.pace();
+        // Before anything is known of a path its first window leaves at once: how fast it comes tells the start what the path carries.
+        let is_known = self.controller.rate() > Rate::ZERO;
+        let pace = if is_known { self.controller.pace() } else { Rate::ZERO };
         let pace = if self.is_starting() { pace.max(self.start.pace()) } else { pace };
         pace.times(self.factor(now))
     }

@@ -32,7 +32,7 @@ pub(super) struct Gauge {
     marks: VecDeque<Mark>,
     /// Whether a sample has said that bytes are on the wire, since the last acknowledgement.
     is_waiting_told: bool,
-    /// A timer was seen to have fired since the last sample: what it took for lost may be there before the next.
+    /// A timer was seen to have fired at the last sample or since: what it took for lost may be there before the next.
     is_timed_out: bool,
 }
 
@@ -68,7 +68,7 @@ impl Gauge {
     /// the wire and have no answer: from then on the way may be silent.
     pub(super) fn sample(&mut self, now: Time, info: &TcpInfo) -> Option<PathSample> {
         let acked = (info.acked - self.first.min(info.acked)).min(self.handed);
-        let acked = acked + self.behind_a_gap(acked, info);
+        let acked = acked + self.behind_a_gap(now, acked, info);
         let is_news = acked > self.acked;
         self.is_timed_out |= info.is_timeout;
         if !is_news && (self.is_waiting_told || info.unsent >= self.handed - self.acked) {
@@ -85,17 +85,24 @@ impl Gauge {
             in_flight: Size(unacknowledged - login_left),
             unsent: Size(info.unsent.min(unacknowledged)),
             lost: Size(info.resent),
-            is_timeout: std::mem::take(&mut self.is_timed_out),
+            is_timeout: std::mem::replace(&mut self.is_timed_out, info.is_timeout),
             tcp: Some(info.into()),
         })
     }
 
     /// Bytes that are there already and wait for a lost one before them, as far as segments are alike: without them a lost packet
-    /// looks like a round trip of silence, and then like a multiple of the rate.
-    fn behind_a_gap(&self, acked: u64, info: &TcpInfo) -> u64 {
-        let [there, all] = info.sacked.map(u64::from);
+    /// looks like a round trip of silence, and then like a multiple of the rate. Where segments differ it is a guess, but what was
+    /// written less than the shortest round trip ago cannot be there.
+    fn behind_a_gap(&self, now: Time, acked: u64, info: &TcpInfo) -> u64 {
+        let [there, all] = info.sacked.unwrap_or_default().map(u64::from);
         let sent = (self.handed - acked).saturating_sub(info.unsent);
-        if all > 0 { sent * there.min(all) / all } else { 0 }
+        let guess = (sent * there.min(all)).checked_div(all).unwrap_or_default();
+        if guess == 0 {
+            return 0;
+        }
+        let old = self.marks.partition_point(|mark| mark.at + info.min_rtt <= now);
+        let oldest = old.checked_sub(1).map_or(acked, |newest| self.marks[newest].end);
+        guess.min(oldest.saturating_sub(acked))
     }
 
     /// Forgets the writes that are acknowledged; the round trip of the newest acknowledged byte.
@@ -170,14 +177,52 @@ mod tests {
         for write in 0..10 {
             gauge.wrote(ms(write), 100);
         }
-        let sacked = |acked, sacked| TcpInfo { acked, sacked, unsent: 0, ..TcpInfo::default() };
+        let sacked = |acked, sacked| TcpInfo { acked, sacked: Some(sacked), ..TcpInfo::default() };
         // The third is lost, the next four are there.
         let sample = gauge.sample(ms(50), &sacked(200, [4, 8])).unwrap();
         assert_eq!((sample.delivered, sample.in_flight), (Size(600), Size(400)));
         assert_eq!(sample.rtt, Some(Duration::from_millis(45)));
         let sample = gauge.sample(ms(60), &sacked(800, [0, 2])).unwrap();
         assert_eq!((sample.delivered, sample.in_flight), (Size(800), Size(200)));
-        assert!(gauge.sample(ms(61), &sacked(800, [0, 2])).is_none());
+        let waiting = gauge.sample(ms(61), &sacked(800, [0, 2])).unwrap();
+        assert_eq!((waiting.rtt, waiting.delivered), (None, Size(800)), "nothing is taken back");
+    }
+
+    #[test]
+    fn what_was_written_a_moment_ago_is_not_behind_a_gap() {
+        let ms = Time::from_millis;
+        let mut gauge = Gauge::new(&info(0));
+        gauge.up(&info(0));
+        // Nine alarms, of which the first is lost, and ten long segments a millisecond ago.
+        for write in 0..9 {
+            gauge.wrote(ms(write), 200);
+        }
+        gauge.wrote(ms(107), 14_480);
+        let min_rtt = Duration::from_millis(100);
+        let sacked = TcpInfo { sacked: Some([8, 19]), min_rtt, ..TcpInfo::default() };
+        let sample = gauge.sample(ms(108), &sacked).unwrap();
+        assert_eq!(sample.rtt, Some(min_rtt), "that of the newest alarm");
+        assert_eq!((sample.delivered, sample.in_flight), (Size(1800), Size(14_480)));
+        // Duplicate acknowledgements of a far end that says no more tell nothing.
+        let plain = TcpInfo { sacked: None, unacked: 27_512, ..sacked };
+        let mut gauge = Gauge::new(&info(0));
+        gauge.wrote(ms(0), 2000);
+        let waiting = gauge.sample(ms(150), &plain).unwrap();
+        assert_eq!((waiting.rtt, waiting.in_flight), (None, Size(2000)));
+    }
+
+    #[test]
+    fn what_a_timer_took_for_lost_before_the_state_was_left_is_its_own() {
+        let ms = Time::from_millis;
+        let mut gauge = Gauge::new(&info(0));
+        gauge.up(&info(0));
+        gauge.wrote(ms(0), 300);
+        let fired = TcpInfo { is_timeout: true, resent: 100, ..info(100) };
+        assert!(gauge.sample(ms(300), &fired).is_some_and(|sample| sample.is_timeout));
+        let over = TcpInfo { resent: 200, ..info(200) };
+        assert!(gauge.sample(ms(305), &over).is_some_and(|sample| sample.is_timeout));
+        let later = TcpInfo { resent: 200, ..info(300) };
+        assert!(gauge.sample(ms(310), &later).is_some_and(|sample| !sample.is_timeout));
     }
 
     #[test]

@@ -14,8 +14,9 @@ use tidegate_types::units::Size;
 pub struct TcpInfo {
     /// Bytes that the far end acknowledged, since the connection was made.
     pub acked: u64,
-    /// Segments that the far end has behind a gap, and all that are on the way or there without an acknowledgement.
-    pub sacked: [u32; 2],
+    /// Segments that the far end has behind a gap, and all that are on the way or there without an acknowledgement. None where
+    /// it does not acknowledge selectively: the kernel's count is of duplicate acknowledgements then.
+    pub sacked: Option<[u32; 2]>,
     /// Its retransmission timer fired, and what it took for lost is not all acknowledged yet.
     pub is_timeout: bool,
     /// Bytes in the socket's buffer that have not been sent.
@@ -24,7 +25,7 @@ pub struct TcpInfo {
     pub resent: u64,
     /// The kernel's smoothed round trip.
     pub srtt: Duration,
-    /// The smallest round trip of the last minutes, as the kernel saw it.
+    /// The smallest round trip of the last minutes, as the kernel saw it; 0 before the first.
     pub min_rtt: Duration,
     /// Bytes/s of the newest measured flight; 0 before Linux 4.9.
     pub delivery_rate: u64,
@@ -56,7 +57,7 @@ impl From<&TcpInfo> for TcpState {
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Raw {
-    /// `tcpi_state` to the delivery-rate flag: the second is `tcpi_ca_state`.
+    /// `tcpi_state` to the delivery-rate flag: the second is `tcpi_ca_state`, the sixth `tcpi_options`.
     bytes: [u8; 8],
     /// `tcpi_rto` to `tcpi_rcv_ssthresh`: the third is `tcpi_snd_mss`, then come `tcpi_unacked` and `tcpi_sacked` at 4 and 5.
     words: [u32; 15],
@@ -111,12 +112,12 @@ pub fn read(socket: &impl AsRawFd) -> io::Result<TcpInfo> {
     let mss = u64::from(raw.words[2]);
     Ok(TcpInfo {
         acked: raw.bytes_acked,
-        sacked: [raw.words[5], raw.words[4]],
+        sacked: (raw.bytes[5] & SACK != 0).then_some([raw.words[5], raw.words[4]]),
         is_timeout: raw.bytes[1] == TIMEOUT,
         unsent: raw.notsent_bytes.into(),
         resent: raw.bytes_retrans,
         srtt: Duration::from_micros(raw.srtt_us.into()),
-        min_rtt: Duration::from_micros(raw.min_rtt_us.into()),
+        min_rtt: Duration::from_micros(known(raw.min_rtt_us).into()),
         delivery_rate: raw.delivery_rate,
         window: u64::from(raw.more_words[2]) * mss,
         unacked: u64::from(raw.words[4]) * mss,
@@ -125,8 +126,15 @@ pub fn read(socket: &impl AsRawFd) -> io::Result<TcpInfo> {
     })
 }
 
+/// A smallest round trip; before the first one the kernel has the largest number.
+fn known(micros: u32) -> u32 {
+    if micros == u32::MAX { 0 } else { micros }
+}
+
 /// `TCP_CA_Loss`.
 const TIMEOUT: u8 = 4;
+/// `TCPI_OPT_SACK`.
+const SACK: u8 = 2;
 const TOO_OLD: &str =
     "this kernel does not count acknowledged and unsent bytes: Linux 4.6 or newer does";
 
@@ -145,6 +153,7 @@ mod tests {
         let start = read(&near).unwrap();
         // Half a second would be a field beside the right one.
         assert!(start.srtt < Duration::from_millis(500) && start.min_rtt <= start.srtt);
+        assert_eq!(start.sacked, Some([0, 0]), "Linux acknowledges selectively");
         near.write_all(&[7; 1000]).unwrap();
         far.read_exact(&mut [0; 1000]).unwrap();
         let after = read(&near).unwrap();
@@ -156,6 +165,11 @@ mod tests {
         while near.write(&[7; 65536]).is_ok() {}
         let full = read(&near).unwrap();
         assert!(full.unsent > 0 && full.unacked <= full.window, "the far end does not read");
+    }
+
+    #[test]
+    fn a_smallest_round_trip_before_the_first_is_none() {
+        assert_eq!((known(u32::MAX), known(1234)), (0, 1234));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod dialing;
 pub(crate) mod grpc;
 pub(crate) mod private;
 mod roots;
+mod second;
 mod serving;
 mod stream;
 mod trust;
@@ -27,8 +28,9 @@ pub use self::certificate::{Certificate, CertificateError, Role};
 pub use self::chain::{ShownAs, leads};
 pub use self::dialing::client;
 pub use self::roots::system_bundle;
+pub use self::second::SecondHand;
 pub use self::serving::{Callers, serving};
-pub use self::stream::{SecondHand, Stream};
+pub use self::stream::Stream;
 pub use self::trust::{Trust, Untrusted};
 
 /// Largest PEM file: a bundle of all public authorities has a quarter of it.

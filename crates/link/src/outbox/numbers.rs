@@ -8,9 +8,10 @@ const RUNS_MAX: usize = 64;
 pub(super) struct SpareNumbers(pub(super) Vec<(u64, u64)>);
 
 impl SpareNumbers {
-    /// So many numbers in a row; `next` is the one behind all that were ever given.
-    pub(super) fn take(&mut self, count: u64, next: &mut u64) -> u64 {
-        if let Some(place) = self.0.iter().position(|&(_, spare)| spare >= count) {
+    /// So many numbers in a row, all greater than `after`; `next` is the one behind all that were ever given.
+    pub(super) fn take(&mut self, count: u64, after: u64, next: &mut u64) -> u64 {
+        let fits = |&(first, spare): &(u64, u64)| spare >= count && first > after;
+        if let Some(place) = self.0.iter().position(fits) {
             let (first, spare) = self.0[place];
             if spare == count {
                 self.0.swap_remove(place);

@@ -112,6 +112,20 @@ mod tests {
     }
 
     #[test]
+    fn a_number_is_given_again_to_whom_it_comes_behind_the_last_of_its_stream() {
+        let mut outbox = outbox();
+        outbox.offer(expiring(1, 7, 100, 10)).unwrap();
+        outbox.offer(outgoing(2, 8, 100, 20)).unwrap();
+        assert_eq!([next(&mut outbox), next(&mut outbox)], [Some(1), Some(2)]);
+        assert_eq!(taken_back(&mut outbox, 10), [1]);
+        outbox.offer(outgoing(3, 8, 100, 30)).unwrap();
+        assert_eq!(next(&mut outbox), Some(3), "it names 2 as the one before it");
+        outbox.encode(Part::piece(3), &mut Vec::new());
+        outbox.offer(outgoing(4, 9, 100, 40)).unwrap();
+        assert_eq!(next(&mut outbox), Some(1));
+    }
+
+    #[test]
     fn what_has_begun_is_taken_back_until_a_byte_of_it_goes() {
         let mut outbox = outbox();
         for token in 1..=3 {

@@ -55,7 +55,7 @@ impl<S: SessionSubscriber> Session<S> {
         let mut outbox = subscriber.outbox();
         let (count, times) = (0, Vec::new());
         let mut writer =
-            Writer { version, maximum, aliases: &mut outward.aliases, now, count, times };
+            PublishWriter { version, maximum, aliases: &mut outward.aliases, now, count, times };
         let has_more = loop {
             if !writer.write(&mut outbox, out) {
                 break true;
@@ -100,7 +100,8 @@ impl PublishLayout {
     ) -> usize {
         let PublishLayout { version, maximum } = self;
         let aliases = &mut Aliases::default();
-        let mut writer = Writer { version, maximum, aliases, now, count: 0, times: Vec::new() };
+        let mut writer =
+            PublishWriter { version, maximum, aliases, now, count: 0, times: Vec::new() };
         writer.write(outbox, out);
         times.append(&mut writer.times);
         writer.count
@@ -108,7 +109,7 @@ impl PublishLayout {
 }
 
 /// Writes messages of an outbox as packets.
-struct Writer<'a> {
+struct PublishWriter<'a> {
     version: Version,
     maximum: usize,
     aliases: &'a mut Aliases,
@@ -119,10 +120,10 @@ struct Writer<'a> {
     times: Vec<(u32, Duration)>,
 }
 
-impl Writer<'_> {
+impl PublishWriter<'_> {
     /// False at the bound; else nothing more may go.
     fn write(&mut self, outbox: &mut Outbox, out: &mut Vec<u8>) -> bool {
-        let Writer { version, maximum, now, .. } = *self;
+        let PublishWriter { version, maximum, now, .. } = *self;
         let is_new = version == Version::V5;
         let has_aliases = is_new && !self.aliases.is_none();
         while out.len() < OUT_MAX {

@@ -85,7 +85,7 @@ pub(super) struct Connection {
     backoff: u32,
     /// The first number that the last timeout did not take for lost.
     recovered: u64,
-    /// The timer fired since the last sample.
+    /// The timer had fired at the last sample, or has since.
     is_timed_out: bool,
     /// Whether the driver has planned its timer.
     pub(super) has_timer: bool,
@@ -257,7 +257,7 @@ impl Connection {
             self.ahead_bytes -= segment.piece.bytes;
             self.delivered += segment.piece.bytes;
         }
-        // As the kernel tells: what the far end has behind a gap is delivered.
+        // What the far end has behind a gap is delivered. The kernel tells it in segments, so a node guesses the bytes.
         let there = self.delivered + self.ahead_bytes;
         // A kernel's window and timer follow what comes in order.
         let newly = match self.spec.order {
@@ -284,7 +284,10 @@ impl Connection {
             is_timeout: self.is_timed_out || self.base < self.recovered,
             ..PathSample::default()
         };
-        self.is_timed_out &= there == known;
+        // What the timer took for lost may be there before the next sample.
+        if there > known {
+            self.is_timed_out = self.base < self.recovered;
+        }
         ((there > known).then_some(sample), again)
     }
 

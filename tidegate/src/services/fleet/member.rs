@@ -4,7 +4,8 @@
 //! has carried for them, and tells the node what it may send by whom. Without a leader the grants run out,
 //! and the node goes on alone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -234,11 +235,11 @@ impl Member {
         let peer = self.name_of(other);
         let (class, amount) = (grant.class.0, grant.amount.to_string());
         let lent = if is_lent { "our uplink is lent to it" } else { "its uplink is borrowed" };
-        if self.logged.contains_key(&(other, is_lent)) {
-            tracing::debug!(neighbour = %peer, class, amount, "{lent}: {what}");
-        } else {
-            self.logged.insert((other, is_lent), now);
+        if let Entry::Vacant(first) = self.logged.entry((other, is_lent)) {
+            first.insert(now);
             tracing::info!(neighbour = %peer, class, amount, "{lent}: {what}");
+        } else {
+            tracing::debug!(neighbour = %peer, class, amount, "{lent}: {what}");
         }
     }
 

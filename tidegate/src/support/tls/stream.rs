@@ -1,9 +1,8 @@
-//! A TCP connection, with TLS or without, that works by readiness: wait until it is readable or
-//! writable, then try.
+//! A TCP connection, with TLS or without, that works by readiness: wait until it is readable or writable, then try.
 //!
-//! Why not an asynchronous TLS stream: a lane must know when the last byte of a cut is in the kernel's
-//! hands, and nothing may wait in a buffer of the library's. Here at most one TLS record is encrypted and
-//! not yet written, and `try_write` counts it when it is.
+//! Why not an asynchronous TLS stream: a lane must know when the last byte of a cut is in the kernel's hands, and nothing
+//! may wait in a buffer of the library's. Here at most one TLS record is encrypted and not yet written, and `try_write`
+//! counts it when it is.
 
 use std::io::{self, BufRead, Read, Write};
 use std::pin::pin;
@@ -15,8 +14,10 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::tcp::OwnedReadHalf;
 use tokio::task::unconstrained;
+
+use super::second::SecondHand;
 
 /// Bytes of one TLS record: it can be read only when all of it has come, so on a slow line it is small;
 /// it costs 22 bytes or a little more.
@@ -30,26 +31,6 @@ pub struct Stream {
     tls: Option<Box<Tls>>,
     /// Bytes handed to the kernel, those of TLS itself with them.
     handed: u64,
-}
-
-/// By this somebody else writes to the connection, while its owner does not. Its end closes nothing.
-#[derive(Debug)]
-pub struct SecondHand(Option<OwnedWriteHalf>);
-
-impl SecondHand {
-    /// As [`Stream::try_write`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.as_ref().ok_or(io::ErrorKind::NotConnected)?.try_write(bytes)
-    }
-}
-
-impl Drop for SecondHand {
-    fn drop(&mut self) {
-        self.0.take().into_iter().for_each(OwnedWriteHalf::forget);
-    }
 }
 
 #[derive(Debug)]
@@ -276,20 +257,15 @@ impl Stream {
 }
 
 impl Tls {
-    fn read(
-        &mut self,
-        tcp: &TcpStream,
-        buffer: &mut BytesMut,
-        handed: &mut u64,
-    ) -> io::Result<usize> {
-        if buffer.len() == buffer.capacity() {
-            buffer.reserve(RECORD_MAX);
+    fn read(&mut self, tcp: &TcpStream, to: &mut BytesMut, handed: &mut u64) -> io::Result<usize> {
+        if to.len() == to.capacity() {
+            to.reserve(RECORD_MAX);
         }
-        let before = buffer.len();
+        let before = to.len();
         loop {
-            self.take(buffer)?;
-            let taken = buffer.len() - before;
-            let is_enough = taken > 0 && buffer.len() == buffer.capacity();
+            self.take(to)?;
+            let taken = to.len() - before;
+            let is_enough = taken > 0 && to.len() == to.capacity();
             if is_enough || self.ended {
                 return Ok(taken);
             }
