@@ -214,7 +214,7 @@ mod tests {
                 let share = outcome.share(after, 30.0, 50.0);
                 let wait = outcome.quantile(0.99, 30.0, 50.0) - 50.0;
                 let case = format!("{silent} and {after} Mbit/s: {share:.3}, {wait:.0} ms");
-                assert!(share >= 0.98 && wait <= 100.0, "{case}");
+                assert!(share >= 0.97 && wait <= 100.0, "{case}");
                 assert!(
                     outcome.min_rtt < Duration::from_millis(110),
                     "{case}: {:?}",

@@ -434,7 +434,9 @@ mod tests {
         };
         let (first, other) = (of(1), of(2));
         let [late, live] = [10, 60].map(|at| bench.insert(other, at));
-        [5, 50].map(|at| bench.insert(first, at));
+        for at in [5, 50] {
+            bench.insert(first, at);
+        }
         let mut heads = |rule| {
             bench.queues.heads_of((CLASS, OUTPUT), Time::from_millis(20), |of| of == RuleId(rule))
         };
