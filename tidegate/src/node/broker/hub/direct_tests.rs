@@ -145,7 +145,7 @@ fn nobody_writes_to_a_connection_that_has_ended() {
 fn the_next_connection_of_a_session_is_written_to_in_place_of_the_one_before() {
     let hub = Hub::default();
     let mut one = Waiting::new(&hub, "a");
-    let before = std::mem::replace(&mut one.written, Arc::default());
+    let before = std::mem::take(&mut one.written);
     let former = std::mem::replace(&mut one.owner, LineOwner::new(one.subscriber.seat()));
     assert!(!former.lend(&mut Vec::new(), || panic!("its time is over")));
     assert!(one.lend());

@@ -99,7 +99,7 @@ impl Keeper {
             let one = OnDisk::open(folder, &keeper.options, &keeper.account)?;
             found.push((one.ring.written_at().unwrap_or(SystemTime::UNIX_EPOCH), info, one));
         }
-        found.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+        found.sort_by_key(|&(written_at, ..)| written_at);
         let mut infos = Vec::new();
         for (_, info, mut one) in found {
             keeper.turn += 1;
