@@ -76,7 +76,7 @@ def read(file: pathlib.Path, limit: int) -> list[Ride]:
 
 
 def region(place: tuple[float, float]) -> str:
-    """How many regions it is east and south of the first one, from 1; what is beyond its edge is in the first one there."""
+    """How many regions it is east and south of the first one, from 1; what is beyond its edge is in the first."""
     east, south = (place[1] - ORIGIN[1]) / SIDE[1], (ORIGIN[0] - place[0]) / SIDE[0]
     return f"{max(int(east + 0.5), 0) + 1}-{max(int(south + 0.5), 0) + 1}"
 
@@ -273,14 +273,14 @@ def main() -> int:
 
 def measured(http: str) -> dict[tuple[str, str], dict[str, Any]]:
     """What the node has measured since it began, by operator and topic."""
-    return {(one["operator"], one["topic"]): one for one in tidegate.status(http)["operators"]}
+    return {(one["operator"], one["topic"]): one for one in tidegate.status(http).get("operators", [])}
 
 
 def settled(
     http: str, positions: int, rides: int, before: dict[tuple[str, str], dict[str, Any]], service: Service
 ) -> list[dict[str, Any]]:
-    """What the node measured since `before`, once it has worked on all of it, and the service has told all that the regions
-    said. Its times are of all that it has seen."""
+    """What the node measured since `before`, once it has worked on all of it, and the service has told all that the
+    regions said. Its times are of all that it has seen."""
     began = time.monotonic()
     while time.monotonic() - began < PATIENCE_S:
         if service.failed is not None:
