@@ -1,6 +1,7 @@
 //! Data sequence numbers that were given and never sent: they are given again.
 
-/// Runs of numbers that may wait to be given again: with more of them records that have begun are sent.
+/// Runs of numbers that may wait to be given again: with more of them records that have begun are sent. A run for which no stream
+/// comes stays a gap at the far end, which bears as many as records of its window.
 const RUNS_MAX: usize = 64;
 
 /// Data sequence numbers that were given and never sent, as runs: first one and count.
