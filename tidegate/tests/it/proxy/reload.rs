@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use socket2::SockRef;
+
 use super::tidegate;
 
 const CONNECTIONS: usize = 200;
@@ -18,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A server that keeps connections and answers with a word.
 fn keeping(word: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // Behind a change all connections come at once; the usual queue of 128 would drop some for a second and more.
+    SockRef::from(&listener).listen(1024).unwrap();
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
