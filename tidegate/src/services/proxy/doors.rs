@@ -58,7 +58,8 @@ struct Wanted {
     manner: Arc<Manner>,
     /// The open one that it becomes, by its place.
     known: Option<usize>,
-    socket: Option<TcpListener>,
+    /// Else a new one, and where it is bound.
+    socket: Option<(TcpListener, SocketAddr)>,
 }
 
 /// Sockets that are ready.
@@ -111,7 +112,11 @@ impl Doors {
                 }
                 let socket = match known {
                     Some(_) => None,
-                    None => Some(bind(address, config)?),
+                    None => {
+                        let socket = bind(address, config)?;
+                        let bound = socket.local_addr()?;
+                        Some((socket, bound))
+                    }
                 };
                 let (listener, manner) = (name.clone(), manner.clone());
                 wanted.push(Wanted { address, listener, manner, known, socket });
@@ -131,10 +136,7 @@ impl Doors {
     }
 
     /// Puts what was prepared in force.
-    ///
-    /// # Errors
-    /// A socket has no address.
-    pub(super) fn apply(&mut self, prepared: Prepared) -> anyhow::Result<()> {
+    pub(super) fn apply(&mut self, prepared: Prepared) {
         self.rooms = prepared.rooms;
         let mut before: Vec<Option<Door>> =
             std::mem::take(&mut self.open).into_iter().map(Some).collect();
@@ -148,8 +150,8 @@ impl Doors {
                 let closing = door.closing.subscribe();
                 door.entrances.send_replace(Entrance { manner, closing });
                 self.open.push(Door { listener, is_tls, ..door });
-            } else if let Some(socket) = socket {
-                let (bound, mode) = (socket.local_addr()?, manner.mode);
+            } else if let Some((socket, bound)) = socket {
+                let mode = manner.mode;
                 let (closing, closes) = watch::channel(false);
                 let (entrances, all) = watch::channel(Entrance { manner, closing: closes });
                 let with = (self.places.clone(), self.workers.clone());
@@ -161,7 +163,6 @@ impl Doors {
             }
         }
         before.iter().flatten().for_each(Door::close);
-        Ok(())
     }
 
     /// Takes no more connections; those that there are end when what was asked is answered.

@@ -76,7 +76,7 @@ impl Running {
                 None => self.hall.set_up(OutputId(place as u16), true),
             }
         }
-        self.doors.apply(doors)?;
+        self.doors.apply(doors);
         self.outputs = places;
         self.config = config;
         Ok(waiting)
@@ -104,14 +104,5 @@ impl Running {
                 old.watch(None);
             }
         }
-    }
-}
-
-impl Table {
-    /// The outputs that it has.
-    pub(super) fn outputs(&self) -> std::collections::BTreeSet<OutputId> {
-        let all = (0..).map(OutputId).zip(&self.upstreams);
-        let upstreams = all.filter(|(_, upstream)| upstream.is_some()).map(|(output, _)| output);
-        upstreams.chain(self.listeners.iter().copied()).collect()
     }
 }

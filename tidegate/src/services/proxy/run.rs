@@ -124,7 +124,7 @@ pub(crate) fn start(config: &Config, guest: Guest) -> anyhow::Result<Running> {
     let with = (places_of_clients, workers);
     let mut doors = Doors::new(guest, with, counts.clone(), room.clone());
     let prepared = doors.prepare(proxy, &places)?;
-    doors.apply(prepared)?;
+    doors.apply(prepared);
     Ok(Running {
         status,
         counts,

@@ -3,6 +3,7 @@
 //! A request goes by what is in force when it comes, to its end, however often the configuration changes meanwhile.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,6 +61,15 @@ pub(super) struct Gate {
     pub(super) starts: Rc<Starts>,
     way: RefCell<Rc<Way>>,
     newest: RefCell<watch::Receiver<Arc<Table>>>,
+}
+
+impl Table {
+    /// The outputs that it has.
+    pub(super) fn outputs(&self) -> BTreeSet<OutputId> {
+        let all = (0..).map(OutputId).zip(&self.upstreams);
+        let upstreams = all.filter(|(_, upstream)| upstream.is_some()).map(|(output, _)| output);
+        upstreams.chain(self.listeners.iter().copied()).collect()
+    }
 }
 
 impl Way {
