@@ -13,6 +13,7 @@ use tidegate_frames::archive::{ArchivedFrame, is_torn, scan};
 use tidegate_log::Key;
 
 pub(super) use self::ring::Ring;
+pub(super) use self::writer::UNREADABLE;
 use self::writer::{Writer, remove, set_aside};
 use super::camera::Shot;
 use super::sealed::FileKey;

@@ -2,6 +2,7 @@
 //! server is restarted. A folder a camera, with a ring of files as the camera's own node has one; an entry is a frame as it
 //! came. One thread does all that touches the disk; who holds the shelf's lock waits for none of it.
 
+mod info;
 mod keeper;
 
 use std::collections::{BTreeMap, VecDeque};

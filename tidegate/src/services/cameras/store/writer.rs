@@ -24,7 +24,7 @@ const FILE_MIN: u64 = 1 << 20;
 /// How long no file is begun after one could not be written: a full disk is none the fuller, nor is its log.
 const PAUSE: Duration = Duration::from_secs(1);
 /// What follows the name of a file that cannot be read.
-const UNREADABLE: &str = "unreadable";
+pub(in crate::services::cameras) const UNREADABLE: &str = "unreadable";
 
 /// Removes a file of frames, and first that of their ways, which nobody would find without it.
 pub(super) fn remove(path: &Path) -> io::Result<()> {

@@ -1,31 +1,27 @@
 //! The thread that keeps frames of cameras on disk.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use prost::Message;
-use tidegate_frames::archive::scan;
 use tidegate_frames::jpeg::JpegHeader;
 use tidegate_log::Key;
 use tidegate_types::account::{Account, Kind, Reservation};
 use tidegate_types::units::Time;
 
 use super::super::super::camera::Shot;
-use super::super::super::sealed::FileKey;
 use super::super::super::store::Ring;
 use super::super::super::ways::{FrameWay, RungName};
 use super::super::super::wire::{CameraInfo, FrameMessage};
+use super::info::{INFO, read_info, set_aside, write_info};
 use super::{Known, ReplicaOptions, Shared, Waiting, accuracy_of};
 
 /// The folder beside those of the node's own cameras, whose names begin otherwise.
 pub(super) const FOLDER: &str = "@replica";
-/// What is known of a camera, in its folder.
-pub(super) const INFO: &str = "camera";
 /// What an entry is to the store: no picture that is ever shown.
 const NO_HEAD: JpegHeader = JpegHeader { width: 1, height: 1, components: 1 };
 /// How long a folder that could not be used is left alone: a full disk is none the fuller, nor is its log.
@@ -90,10 +86,14 @@ impl Keeper {
             if !is_of_camera(&folder) {
                 continue;
             }
+            // Without it nobody knows who may see the camera. It goes first where all goes, and comes first.
             let Some(info) = read_info(&folder.join(INFO), &keeper.options.keys)? else {
-                // Without it nobody knows who may see the camera. It goes first where all goes, and comes first.
-                tracing::warn!("{}: no frames of any camera: it is removed", folder.display());
-                fs::remove_dir_all(&folder)?;
+                if folder.join(INFO).exists() {
+                    set_aside(&folder)?;
+                } else {
+                    tracing::warn!("{}: no frames of any camera: it is removed", folder.display());
+                    fs::remove_dir_all(&folder)?;
+                }
                 continue;
             };
             let one = OnDisk::open(folder, &keeper.options, &keeper.account)?;
@@ -358,32 +358,4 @@ fn remove_camera(folder: &Path) -> io::Result<()> {
     };
     is_gone(fs::remove_file(folder.join(INFO)))?;
     is_gone(fs::remove_dir_all(folder))
-}
-
-/// `None` where there is none, or one whose writing was broken off.
-fn read_info(path: &Path, keys: &[Key]) -> io::Result<Option<CameraInfo>> {
-    let content = match fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        content => content?,
-    };
-    let (entries, _) = scan(&content);
-    let Some(first) = entries.first() else { return Ok(None) };
-    let of =
-        |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-    let key = FileKey::find(keys, &content, first).map_err(of)?;
-    let bytes = key.read(&File::open(path)?, first).map_err(of)?;
-    CameraInfo::decode(bytes).map(Some).map_err(io::Error::other)
-}
-
-/// It is on the disk when this ends: who may see a camera is not lost, and without it the frames are.
-fn write_info(folder: &Path, keys: &[Key], info: &CameraInfo) -> io::Result<()> {
-    let path = folder.join(INFO);
-    let written = path.with_extension("new");
-    let mut options = OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&written)?;
-    let (key, _) = FileKey::begin(keys, &mut file)?;
-    file.write_all(&key.entry(1, &info.encode_to_vec())?)?;
-    file.sync_all()?;
-    fs::rename(&written, path)?;
-    File::open(folder)?.sync_all()
 }

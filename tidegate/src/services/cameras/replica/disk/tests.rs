@@ -1,7 +1,8 @@
 use std::fs;
 use std::time::Duration;
 
-use super::keeper::{FOLDER, INFO, folder_of};
+use super::info::INFO;
+use super::keeper::{FOLDER, folder_of};
 use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -192,6 +193,22 @@ fn a_folder_of_which_nobody_knows_whose_it_is_is_removed() {
     fs::create_dir(&other).unwrap();
     let (_disk, known) = open(&options);
     assert!(known.is_empty() && !folder(&options).exists() && other.exists());
+    fs::remove_dir_all(&options.directory).unwrap();
+}
+
+#[test]
+fn frames_whose_camera_cannot_be_read_are_kept_aside() {
+    let options = options("damaged", Vec::new());
+    for turn in 1..=2 {
+        let (disk, _) = open(&options);
+        keep(&disk, turn, 0.9);
+        drop(disk);
+        fs::write(folder(&options).join(INFO), b"damaged").unwrap();
+        let (_disk, known) = open(&options);
+        let aside = folder(&options).with_extension(format!("unreadable-{turn}"));
+        assert!(known.is_empty() && !folder(&options).exists());
+        assert!(fs::read_dir(aside).unwrap().count() >= 2, "its frames are there");
+    }
     fs::remove_dir_all(&options.directory).unwrap();
 }
 
