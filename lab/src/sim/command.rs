@@ -61,7 +61,7 @@ const SEEDS: &[&str] = &["seed", "seeds"];
 
 /// All of them.
 #[rustfmt::skip]
-pub const SCENARIOS: [Scenario; 32] = [
+pub const SCENARIOS: [Scenario; 33] = [
     scenario("node-hol", "Alarms beside bulk at 160 % of 2 Mbit/s, under each scheduler", &["seed", "scheduler", "law", "speed"], |lab, asked| lab.hol(asked)),
     scenario("node-steps", "A link that falls from 8 to 1 Mbit/s and rises, and 15 other disturbances", &["seed", "law", "speed"], |lab, asked| lab.steps(asked)),
     scenario("node-beside", "A node at a tail-drop queue that a Reno or CUBIC flow fills, beside BBR in its place: see --law tide-beside", &["seed", "law"], |_, asked| beside::run(&asked.laws(), asked.seed())),
@@ -80,6 +80,7 @@ pub const SCENARIOS: [Scenario; 32] = [
     scenario("fleet-shootout", "JANUS as printed, as meant, and ours, with every matching on ten nodes", SEEDS, |_, asked| fleet::shootout(asked.seed(), asked.runs(RUNS))),
     scenario("fleet-faults-oracle", "Uplinks, leaders and lenders that fail, beside an oracle that knows when", SEEDS, |_, asked| Ok(fleet::faults_oracle(asked.seed(), asked.runs(WORLDS)))),
     scenario("janus-tables", "JANUS's tables of fleets on 3G, 4G, WiFi and recorded uplinks", &["seed", "data"], |_, asked| fleet::tables(asked.seed(), &asked.given.data.join("net/mahimahi"))),
+    of_data("net/mahimahi", scenario("janus-recorded", "The last part of janus-tables: recorded uplinks, beside an oracle that knows them", &["seed", "seeds", "data"], |_, asked| fleet::over_recorded(&Vec::from_iter(asked.seeds(1)), &asked.given.data.join("net/mahimahi")))),
     scenario("place-scale", "Placement heuristics on up to 10,000 topics, and repair under drift", &["seed"], |_, asked| Ok(place::run(asked.seed()))),
     scenario("link-h", "Three paths with heavy loss: goodput, media, alarms", SEEDS, |_, asked| Ok(links::heavy(asked.seeds(10)))),
     scenario("link-l", "The same with a tenth of the loss", SEEDS, |_, asked| Ok(links::light(asked.seeds(10)))),

@@ -12,6 +12,7 @@ use tidegate_testing::fleets::{Checks, Seen, Whole, World};
 
 use self::oracle::Takes;
 use self::plan::{Mix, TICK};
+use crate::progress::Progress;
 use crate::report::{Figure, Findings, figure};
 use crate::sim::parallel;
 
@@ -87,7 +88,11 @@ pub fn run(seed: u64, seeds: u64) -> Findings {
     let begun: Vec<u64> = (seed..seed + seeds).collect();
     let mut findings = Findings::default();
     for mix in Mix::ALL {
-        let shown = parallel::map(&begun, |seed| play(mix, *seed));
+        let progress = Progress::new(mix.name(), begun.len());
+        let shown = parallel::map(&begun, |seed| {
+            progress.step(&format!("world {seed}"), None);
+            play(mix, *seed)
+        });
         findings.broken.extend(shown.iter().flat_map(|one| one.broken.clone()));
         let (lines, figures) = table(mix, &shown);
         findings.lines.extend(lines);

@@ -15,6 +15,7 @@ use tidegate_types::units::{Rate, Time};
 use super::member::{CLASSES, Seat, load, options};
 use super::nodes::Nodes;
 use super::tables::measure::{BOUNDS, arrived, broken, quantile};
+use crate::progress::Progress;
 use crate::report::{Findings, figure};
 use crate::sim::links::statistics::Estimate;
 use crate::sim::parallel;
@@ -204,7 +205,11 @@ pub fn run(seed: u64, seeds: u64) -> anyhow::Result<Findings> {
         .collect();
     let runs: Vec<(Side, usize)> =
         sides.iter().flat_map(|side| (0..seeds.len()).map(move |at| (*side, at))).collect();
-    let showed = parallel::map(&runs, |(side, at)| worlds[*at].play(*side, seeds[*at]));
+    let progress = Progress::new("fleet-shootout", runs.len());
+    let showed = parallel::map(&runs, |(side, at)| {
+        progress.step(&format!("{} {}, seed {}", side.0.name(), side.1.name(), seeds[*at]), None);
+        worlds[*at].play(*side, seeds[*at])
+    });
     let showed = showed.into_iter().collect::<anyhow::Result<Vec<Showed>>>()?;
     let mut found = Findings {
         lines: vec![

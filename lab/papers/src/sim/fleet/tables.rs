@@ -10,14 +10,15 @@ mod oracle;
 mod paper;
 
 use std::path::Path;
-use std::thread;
 
 use tidegate_fleet::MatchingName;
 use tidegate_schedule::SchedulerName;
 
 use self::case::{Case, Mode, System, networks};
 use self::measure::Measured;
+use crate::progress::Progress;
 use crate::report::{Figure, Findings, figure};
+use crate::sim::parallel;
 
 /// `lt` records/s of the grid.
 const RATES: [f64; 3] = [1000.0, 3000.0, 5000.0];
@@ -50,33 +51,37 @@ const RECORDED: [(&str, [(&str, u64); 4]); 2] = [
 
 /// All of it; `recorded` is a folder of recorded uplinks.
 pub fn run(seed: u64, recorded: &Path) -> anyhow::Result<Findings> {
-    let (mut lines, mut told) = (Vec::new(), Vec::new());
-    let mut broken = Vec::new();
+    let mut findings = Findings::default();
     for mode in [Mode::Paper, Mode::Link] {
         for network in networks() {
-            let rows = play(grid(mode, network), seed)?;
-            lines.extend(table(&rows));
-            broken.extend(rows.iter().flat_map(|(_, measured)| measured.broken.clone()));
+            let rows = play(grid(mode, network), &[seed])?;
+            findings.add(told(&rows));
             if network.name == "4G" {
-                told.extend(figures(&rows));
+                findings.figures.extend(figures(&rows));
             }
         }
     }
+    findings.add(over_recorded(&[seed], recorded)?);
+    Ok(findings)
+}
+
+/// Its last part by itself: recorded uplinks of that folder, means over these seeds.
+pub fn over_recorded(seeds: &[u64], folder: &Path) -> anyhow::Result<Findings> {
+    let mut findings = Findings::default();
     for (name, files) in RECORDED {
-        let Some(traces) = case::recorded(recorded, files)? else {
-            lines.push(format!(
+        let Some(traces) = case::recorded(folder, files)? else {
+            findings.lines.push(format!(
                 "recorded uplinks (Fig. 7), {name}: skipped, for {} is not there: give the folder of data by --data",
-                recorded.display()
+                folder.display()
             ));
             continue;
         };
-        let rows = play(case::over(traces), seed)?;
-        lines.extend(table(&rows));
-        lines.push(format!("these recordings: {name}, {files:?}"));
-        told.extend(figures_of_recorded(name, &rows));
-        broken.extend(rows.iter().flat_map(|(_, measured)| measured.broken.clone()));
+        let rows = play(case::over(traces), seeds)?;
+        findings.add(told(&rows));
+        findings.lines.push(format!("these recordings: {name}, {files:?}"));
+        findings.figures.extend(figures_of_recorded(name, &rows));
     }
-    Ok(Findings { lines, figures: told, broken, ..Findings::default() })
+    Ok(findings)
 }
 
 /// A point of the tables, for a comparison with real nodes. Latencies are seconds.
@@ -126,24 +131,26 @@ fn grid(mode: Mode, network: case::Network) -> Vec<Case> {
 
 type Row = (Case, Measured);
 
-/// Runs every case, as many at once as there are processors.
-fn play(cases: Vec<Case>, seed: u64) -> anyhow::Result<Vec<Row>> {
-    let at_once = thread::available_parallelism().map_or(1, usize::from);
-    let mut rows = Vec::new();
-    for some in cases.chunks(at_once) {
-        let measured: Vec<anyhow::Result<Measured>> = thread::scope(|scope| {
-            let running: Vec<_> =
-                some.iter().map(|case| scope.spawn(move || case.run(seed))).collect();
-            let join = |one: thread::ScopedJoinHandle<'_, _>| {
-                one.join().expect("a world that panics is a mistake of ours")
-            };
-            running.into_iter().map(join).collect()
-        });
-        for (case, measured) in some.iter().zip(measured) {
-            rows.push((case.clone(), measured?));
-        }
-    }
-    Ok(rows)
+/// Runs every case with every seed, as many at once as there are processors, and tells of each as soon as it is there.
+fn play(cases: Vec<Case>, seeds: &[u64]) -> anyhow::Result<Vec<Row>> {
+    let runs: Vec<(&Case, u64)> =
+        cases.iter().flat_map(|case| seeds.iter().map(move |seed| (case, *seed))).collect();
+    let name = cases.first().map_or(String::new(), Case::heading);
+    let progress = Progress::new(&name, runs.len());
+    let measured = parallel::map(&runs, |(case, seed)| {
+        let measured = case.run(*seed)?;
+        progress.step(&format!("{} (seed {seed})", line(case, &measured)), None);
+        anyhow::Ok(measured)
+    });
+    let measured: Vec<Measured> = measured.into_iter().collect::<anyhow::Result<_>>()?;
+    let means = measured.chunks(seeds.len()).map(Measured::mean);
+    Ok(cases.iter().cloned().zip(means).collect())
+}
+
+/// The table, and what is broken in it.
+fn told(rows: &[Row]) -> Findings {
+    let broken = rows.iter().flat_map(|(_, measured)| measured.broken.clone()).collect();
+    Findings { lines: table(rows), broken, ..Findings::default() }
 }
 
 fn table(rows: &[Row]) -> Vec<String> {
@@ -167,26 +174,29 @@ fn table(rows: &[Row]) -> Vec<String> {
     ];
     let mut rows: Vec<&Row> = rows.iter().collect();
     rows.sort_by(|a, b| a.0.rate.total_cmp(&b.0.rate));
-    for (case, measured) in rows {
-        let mut line = format!("{:>6} {:<14}{:>8.0}", case.rate, case.system.name(), measured.all);
-        for class in &measured.classes {
-            let typical = if case.traces.is_some() { class.p50 } else { class.mean };
-            let times = format!("{typical:.3}/{:.3}", class.p99);
-            line += &format!("{times:>15}{:>7.1}", class.late * 100.0);
-        }
-        let Measured { lender_p99, redirected, twice, .. } = measured;
-        line += &format!("{lender_p99:>9.3}{redirected:>8.0}{twice:>7}");
-        if case.rate == TABLE_RATE && case.traces.is_none() {
-            line += &format!("  {}", paper::means(case.network.name, case.system));
-        }
-        lines.push(line);
-    }
+    lines.extend(rows.into_iter().map(|(case, measured)| line(case, measured)));
     lines.push(
         "* of the idle nodes' own ls records, the worst of three; sent: records/s by neighbours; \
          twice: records of anybody that came once more, marked"
             .into(),
     );
     lines
+}
+
+/// A case's row.
+fn line(case: &Case, measured: &Measured) -> String {
+    let mut line = format!("{:>6} {:<14}{:>8.0}", case.rate, case.system.name(), measured.all);
+    for class in &measured.classes {
+        let typical = if case.traces.is_some() { class.p50 } else { class.mean };
+        let times = format!("{typical:.3}/{:.3}", class.p99);
+        line += &format!("{times:>15}{:>7.1}", class.late * 100.0);
+    }
+    let Measured { lender_p99, redirected, twice, .. } = measured;
+    line += &format!("{lender_p99:>9.3}{redirected:>8.0}{twice:>7}");
+    if case.rate == TABLE_RATE && case.traces.is_none() {
+        line += &format!("  {}", paper::means(case.network.name, case.system));
+    }
+    line
 }
 
 /// What the issue asks for, at 4G.

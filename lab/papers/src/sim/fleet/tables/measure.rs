@@ -37,6 +37,27 @@ pub(crate) struct Measured {
     pub broken: Vec<String>,
 }
 
+impl Measured {
+    /// The mean of several runs; what is broken in any of them is.
+    pub(super) fn mean(runs: &[Measured]) -> Measured {
+        let mean =
+            |of: &dyn Fn(&Measured) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
+        Measured {
+            classes: [0, 1, 2].map(|class| ClassMeasured {
+                mean: mean(&|run| run.classes[class].mean),
+                p50: mean(&|run| run.classes[class].p50),
+                p99: mean(&|run| run.classes[class].p99),
+                late: mean(&|run| run.classes[class].late),
+            }),
+            all: mean(&|run| run.all),
+            redirected: mean(&|run| run.redirected),
+            twice: mean(&|run| run.twice as f64).round() as usize,
+            lender_p99: mean(&|run| run.lender_p99),
+            broken: runs.iter().flat_map(|run| run.broken.clone()).collect(),
+        }
+    }
+}
+
 pub(crate) fn quantile(took: &mut [f64], part: f64) -> f64 {
     took.sort_unstable_by(f64::total_cmp);
     took.get((took.len() as f64 * part) as usize).or(took.last()).copied().unwrap_or_default()
