@@ -7,6 +7,5 @@ mod choosing;
 mod ending;
 mod filling;
 mod granting;
-mod limiting;
 mod owning;
 mod reloading;

@@ -6,6 +6,7 @@ mod adapting;
 mod crash;
 mod gathering;
 mod lent;
+mod limiting;
 mod logged;
 mod marking;
 mod outputs;
