@@ -55,7 +55,7 @@ impl Node {
             Some(class) => self.rule_of_lent(class),
             None => (bound.or_else(|| self.base.options.rules.covering(&offered.key)), None),
         };
-        if relays.is_some() && rule.is_some() && self.lends_nothing() {
+        if rule.is_some() && relays.is_some_and(|class| self.gives_back(class, turn)) {
             let back = RefuseReason::Dropped(DropReason::GivenBack);
             self.base.refuse(&offered, rule, back);
             return None;

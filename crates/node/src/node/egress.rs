@@ -38,6 +38,9 @@ use super::holdings::Cut;
 use crate::io::{Output, OutputId, PathId, UplinkId};
 use crate::options::{NodeOptions, UplinkOptions};
 
+/// The most urgent class: what it has is few, and waits for nobody.
+pub(super) const ALARM: ClassId = ClassId(0);
+
 /// Outputs, uplinks and neighbours.
 #[derive(Debug)]
 pub(super) struct Egress {

@@ -8,7 +8,9 @@ use tidegate_types::record::{DropReason, Fate, Offered};
 use tidegate_types::units::{Size, Time};
 
 use super::Node;
+use super::egress::ALARM;
 use super::reserved::Turn;
+use crate::options::FleetSeat;
 use crate::rules::RuleId;
 
 impl Node {
@@ -47,9 +49,12 @@ impl Node {
         }
     }
 
-    /// Whether our uplink carries nothing: then neighbours' records go back at once.
-    pub(super) fn lends_nothing(&self) -> bool {
-        self.lending.is_dead
+    /// Whether a neighbour's record goes back at once: our uplink carries nothing, or it is an alarm that has no part of a
+    /// reservation and would wait behind what is ours. A less urgent one may wait for it.
+    pub(super) fn gives_back(&self, of: ClassId, turn: Option<Turn>) -> bool {
+        let is_alarm = |seat: &FleetSeat| of == ALARM && of.0 + 1 < seat.relayed.0;
+        let seat = self.base.options.fleet.filter(is_alarm).filter(|_| turn.is_none());
+        self.lending.is_dead || seat.is_some_and(|seat| self.egress.is_busy(&self.base, seat))
     }
 
     /// Looks at the uplink that is lent: when it fails, what neighbours have sent goes back, for their other neighbours

@@ -21,9 +21,6 @@ use crate::options::NodeOptions;
 
 /// What may go at once after a pause: a node is not asked more often.
 const BURST: Duration = Duration::from_millis(20);
-/// How far a record of the most urgent class may overdraw the pace of a less urgent class's grant: it does not wait for
-/// those that went before it. The provider takes what comes this early within what it reserves.
-const OVERDRAFT: Duration = RELAY_CREDIT.checked_div(2).expect("two is not zero");
 /// How long a provider that gives a record back is sent nothing: another one may take it.
 const GIVEN_BACK: Duration = Duration::from_millis(100);
 /// An answer that is older says nothing: the next alarm tries.
@@ -37,6 +34,8 @@ pub(super) struct GrantPacer {
     amount: Amount,
     until: Time,
     paid_at: Time,
+    /// Until when the provider is sent nothing, for it gave a record back.
+    shut_until: Time,
     under_way: Size,
     /// The shortest time to an answer so far: what it takes without any queue.
     fastest: Option<Duration>,
@@ -51,6 +50,7 @@ impl GrantPacer {
             amount: Amount::ZERO,
             until: now,
             paid_at: now,
+            shut_until: now,
             under_way: Size::ZERO,
             fastest: None,
             newest: None,
@@ -75,21 +75,26 @@ impl GrantPacer {
     /// When the next record may go; `None` where only an answer or a grant helps. A record may overdraw
     /// what may be under way, or a small grant would never carry a large one.
     pub(super) fn next(&self, now: Time) -> Option<Time> {
+        Some(self.next_alarm(now)?.max(self.paid_at))
+    }
+
+    /// The same for an alarm. No pace holds it up: a provider that has no room for it gives it back at once.
+    pub(super) fn next_alarm(&self, now: Time) -> Option<Time> {
         let far = self.fastest.unwrap_or_default().min(FAR_MAX);
         let most = self.amount(now).rate().in_span(RELAY_CREDIT + far);
-        (self.under_way < most).then_some(self.paid_at)
+        (self.under_way < most).then_some(self.shut_until)
     }
 
-    /// The same for a record of the most urgent class, by a less urgent class's grant.
-    pub(super) fn next_urgent(&self, now: Time) -> Option<Time> {
-        self.next(now).map(|at| at - OVERDRAFT)
+    /// Up to when it is used by what was sent.
+    pub(super) fn used_until(&self) -> Time {
+        self.paid_at
     }
 
-    /// A record goes. What goes beyond an overdraft is not paid for: only what is under way bounds it, and when it ends,
-    /// others must not wait for it to be paid.
+    /// A record goes. An alarm that goes before its time is not paid for: only what is under way bounds it, and others must
+    /// not wait for it to be paid.
     pub(super) fn send(&mut self, now: Time, size: Size) {
         self.under_way += size;
-        if self.paid_at - OVERDRAFT <= now {
+        if self.paid_at <= now {
             let cost = self.amount.rate().time_for(size);
             self.paid_at = self.paid_at.max(now - BURST) + cost;
         }
@@ -110,7 +115,7 @@ impl GrantPacer {
 
     /// The provider gave a record back.
     fn given_back(&mut self, now: Time) {
-        self.paid_at = self.paid_at.max(now + GIVEN_BACK);
+        self.shut_until = now + GIVEN_BACK;
     }
 
     /// Nothing of what is under way gets an answer any more.
@@ -203,27 +208,17 @@ mod tests {
     }
 
     #[test]
-    fn an_alarm_overdraws_the_pace_and_pays_for_it() {
+    fn no_pace_holds_an_alarm_up_but_a_provider_that_gave_one_back_does() {
         let mut way = granted(10_000);
-        (0..2).for_each(|_| way.send(NOW, Size(1000)));
-        let paid = NOW + Duration::from_millis(200);
-        assert_eq!(way.next(NOW), Some(paid));
-        let urgent = way.next_urgent(NOW).unwrap();
-        assert_eq!(urgent, paid - Duration::from_millis(125));
-        way.send(urgent, Size(400));
-        assert_eq!(way.next(NOW), Some(paid + Duration::from_millis(40)));
-    }
-
-    #[test]
-    fn alarms_in_a_row_owe_no_more_than_an_overdraft_and_one_record() {
-        let mut way = granted(10_000);
-        for turn in 0..100 {
-            let now = NOW + Duration::from_millis(turn * 10);
-            way.send(now, Size(400));
-            way.answered(now, Size(400), Duration::ZERO);
-            let owed = way.next(now).unwrap().since(now);
-            assert!(owed <= Duration::from_millis(125 + 40), "{owed:?} at four times the pace");
-        }
+        way.send(NOW, Size(1000));
+        let paid = NOW + Duration::from_millis(100);
+        assert_eq!((way.next(NOW), way.next_alarm(NOW)), (Some(paid), Some(NOW)));
+        way.send(NOW, Size(1400));
+        assert_eq!(way.next(NOW), Some(paid), "what goes before its time is not paid for");
+        way.given_back(NOW);
+        assert_eq!(way.next_alarm(NOW), Some(NOW + Duration::from_millis(100)));
+        way.send(NOW, Size(1000));
+        assert_eq!(way.next_alarm(NOW), None, "2,500 bytes are a quarter of a second");
     }
 
     #[test]

@@ -16,9 +16,10 @@ use tidegate_types::class::ClassId;
 use tidegate_types::limits::silence_max;
 use tidegate_types::units::{Rate, Time};
 
-use super::Egress;
 use super::grants::Permit;
+use super::redirection::head_for;
 use super::state::Silence;
+use super::{ALARM, Egress};
 use crate::io::{Output, OutputId};
 use crate::node::base::Base;
 use crate::options::FleetSeat;
@@ -86,41 +87,40 @@ impl Egress {
             // The first by which something may go.
             let found = self.permits_for(base, class).into_iter().find_map(|(at, permit)| {
                 let of = (class, seat.output);
-                let [live, late] = base.holdings.heads_by(of, permit.1, now);
                 let handed = self.silent_delivery(base, of, permit.1, is_silent);
-                let timing = if handed.or(live).is_some() { Timing::Live } else { Timing::Late };
-                Some((handed.or(live).or(late)?, timing, handed.is_some(), at, permit))
+                let handed_choice = handed.map(|key| (key, Choice { class, timing: Timing::Live }));
+                let what = handed_choice.or_else(|| head_for(base, of, permit.1))?;
+                Some((what, handed.is_some(), at, permit))
             });
-            let Some((key, timing, is_handed, at, permit)) = found else { continue };
+            let Some((what, is_handed, at, permit)) = found else { continue };
             if at > now {
                 // What is less urgent goes by nobody sooner by whom this one may go.
                 self.grants.wake_at(at);
                 continue;
             }
             if is_handed {
-                self.take_again(base, seat.output, (class, key));
+                self.take_again(base, seat.output, (class, what.0));
             }
-            return self.send_by(base, (key, Choice { class, timing }), permit);
+            return self.send_by(base, what, permit);
         }
         None
     }
 
     /// The permits by which a record of a class goes, the soonest first, and when: its own class's, or those of a less
-    /// urgent one, whose records would only go after it, and whose pace an alarm may overdraw.
+    /// urgent one, whose records would only go after it.
     fn permits_for(&self, base: &Base, class: ClassId) -> Vec<(Time, Permit)> {
         let usable = |((Reverse(of), peer), _): &(&Permit, _)| {
             *of >= class && self.takes(base, *peer, class)
         };
         let usable = self.grants.all.iter().filter(usable);
         let times = usable.filter_map(|(permit, grant)| {
-            let is_lifted = class == ClassId(0) && permit.0.0 > class;
-            let at = if is_lifted { grant.next_urgent(base.now) } else { grant.next(base.now) };
-            Some((at?, *permit))
+            let at = if class == ALARM { grant.next_alarm(base.now) } else { grant.next(base.now) };
+            Some((at?.max(base.now), permit.0.0, grant.used_until(), *permit))
         });
-        // Of several that are free, the one that is least overdrawn.
+        // Of several that are free, the most urgent class's, and of these the one that is used least.
         let mut times: Vec<_> = times.collect();
-        times.sort_by_key(|(at, (Reverse(of), _))| ((*at).max(base.now), *of, *at));
-        times
+        times.sort_unstable();
+        times.into_iter().map(|(at, _, _, permit)| (at, permit)).collect()
     }
 
     /// The oldest record of a class that was handed to a connection that is silent, has no answer, and may go by a neighbour.

@@ -18,7 +18,7 @@ use tidegate_types::units::{Rate, Size, Time};
 
 use super::grants::{GrantPacer, Permit};
 use super::measures::backlog_on;
-use super::{Egress, Handing};
+use super::{ALARM, Egress, Handing};
 use crate::io::{Event, Output, OutputId};
 use crate::node::base::Base;
 use crate::options::{FleetSeat, UplinkOptions};
@@ -26,8 +26,22 @@ use crate::options::{FleetSeat, UplinkOptions};
 /// What the uplink carries within this stays here: it would be there sooner by itself, and an uplink must
 /// never wait for a record that went elsewhere.
 const SOON: Duration = Duration::from_millis(100);
+/// The part of its bound that an alarm may wait here, or for a queue below us, before a neighbour is asked.
+const EARLY: u32 = 4;
 /// How often an alarm that waits is looked at, at most: a neighbour that keeps another one waiting takes longer all the time.
 const LOOK: Duration = Duration::from_millis(2);
+
+/// The most urgent record that waits in a class for an output and may go by a peer. A neighbour's stays: it makes one hop.
+pub(super) fn head_for(
+    base: &mut Base,
+    (class, output): (ClassId, OutputId),
+    peer: OutputId,
+) -> Option<(DeliveryKey, Choice)> {
+    let [live, late] = base.holdings.heads_by((class, output), peer, base.now);
+    let timing = if live.is_some() { Timing::Live } else { Timing::Late };
+    let key = live.or(late).filter(|key| !base.holdings.is_lent(*key))?;
+    Some((key, Choice { class, timing }))
+}
 
 impl Egress {
     /// Somebody is reached by an output from now on.
@@ -81,14 +95,9 @@ impl Egress {
             // class: what is more urgent would wait there behind all that is the neighbour's own.
             let first = if of.0 + 1 == seat.relayed.0 { of.0 } else { 0 };
             let found = (first..=of.0).map(ClassId).find_map(|class| {
-                let soon = SOON.min(base.options.classes.spec(class).latency / 2);
-                let is_much = self.ahead_of(base, uplink, class, carries) > carries.in_span(soon);
-                (is_much && self.takes(base, peer, class)).then_some(())?;
-                let [live, late] = base.holdings.heads_by((class, seat.output), peer, base.now);
-                let timing = if live.is_some() { Timing::Live } else { Timing::Late };
-                // A neighbour's stays here: it makes one hop.
-                let key = live.or(late).filter(|key| !base.holdings.is_lent(*key))?;
-                Some((key, Choice { class, timing }))
+                let goes =
+                    self.is_short(base, uplink, class, carries) && self.takes(base, peer, class);
+                goes.then(|| head_for(base, (class, seat.output), peer)).flatten()
             });
             let Some(what) = found else { continue };
             if at <= base.now {
@@ -96,97 +105,128 @@ impl Egress {
             }
             self.grants.wake_at(at);
         }
-        None
+        // What no pace lets go: of alarms a neighbour takes what it has room for.
+        if !self.is_short(base, uplink, ALARM, carries) {
+            return None;
+        }
+        let permits = self.alarm_permits(base, seat, |_, grant| grant.used_until());
+        let (at, what, permit) = permits.into_iter().find_map(|(at, _, permit)| {
+            Some((at, head_for(base, (ALARM, seat.output), permit.1)?, permit))
+        })?;
+        if at > base.now {
+            self.grants.wake_at(at);
+            return None;
+        }
+        self.send_by(base, what, permit)
+    }
+
+    /// The permits by which an alarm may go, from when on, and in which order those that are free.
+    fn alarm_permits<K: Ord>(
+        &self,
+        base: &Base,
+        seat: FleetSeat,
+        order: impl Fn(OutputId, &GrantPacer) -> K,
+    ) -> Vec<(Time, K, Permit)> {
+        let usable = self.grants.reserved(seat.relayed);
+        let usable = usable.filter(|((_, peer), _)| self.takes(base, *peer, ALARM));
+        let permits = usable.filter_map(|(permit, grant)| {
+            let at = grant.next_alarm(base.now)?.max(base.now);
+            Some((at, order(permit.1, grant), *permit))
+        });
+        let mut permits: Vec<_> = permits.collect();
+        permits.sort_unstable();
+        permits
+    }
+
+    /// Whether a new record of a class would wait here for too long, if the uplink carries so much.
+    fn is_short(&self, base: &Base, uplink: usize, class: ClassId, carries: Rate) -> bool {
+        let part = if class == ALARM { EARLY } else { 2 };
+        let soon = SOON.min(base.options.classes.spec(class).latency / part);
+        self.ahead_of(base, uplink, class, carries) > carries.in_span(soon)
     }
 
     /// Sends an alarm by a neighbour that answers sooner than our own uplink, where a queue below us, or silence, makes that
-    /// one late by half of the bound; the pace of a permit does not hold it up, as long as its provider answers. One that has
-    /// been below for as long goes again. Alarms are few: of those that alone are more than the uplink carries,
-    /// [`Egress::redirect`] sends what is too much.
+    /// one late by a quarter of the bound; the pace of a permit does not hold it up, as long as its provider answers. Once
+    /// the oldest byte below is late by half of the bound, all alarms that are there go again. Alarms are few: of those that
+    /// alone are more than the uplink carries, [`Egress::redirect`] sends what is too much.
     pub(crate) fn hurry(&mut self, base: &mut Base) -> Option<Output> {
         self.grants.wake = None;
         let seat = base.options.fleet?;
-        let class = ClassId(0);
-        if class.0 + 1 == seat.relayed.0 || self.note_flood(base, seat) {
+        if ALARM.0 + 1 == seat.relayed.0 || self.note_flood(base, seat) {
             return None;
         }
-        let usable = self.grants.reserved(seat.relayed).filter(|((_, peer), grant)| {
-            self.takes(base, *peer, class) && grant.next(base.now).is_some()
-        });
-        let answers = usable.map(|(permit, _)| (self.answers_in(base, permit.1), *permit));
-        let mut answers: Vec<_> = answers.collect();
-        answers.sort_unstable();
+        let (now, own) = (base.now, seat.output);
+        let permits = self.alarm_permits(base, seat, |peer, _| self.answers_in(base, peer));
         // The first for which there is something that may go by it.
-        let (permit, [live, stuck, late]) = answers.into_iter().find_map(|(after, permit)| {
-            let since = self.late_since(base, seat.output, after)?;
-            let heads = base.holdings.heads_by((class, seat.output), permit.1, base.now);
-            let [live, late] = heads.map(|key| Some((key?, since)));
-            let stuck = self.stuck_since(base, seat.output, permit.1);
-            let found = [live, stuck.map(|(key, at)| (key, at.max(since))), late];
-            (found != [None; 3]).then_some((permit, found))
+        let (permit, stuck, head) = permits.into_iter().find_map(|(at, after, permit)| {
+            let since = self.late_since(base, own, after)?.max(at);
+            let stuck = self.stuck_since(base, own, permit.1);
+            let stuck = stuck.map(|(key, at)| (key, at.max(since)));
+            let head = head_for(base, (ALARM, own), permit.1).map(|what| (what, since));
+            (stuck.is_some() || head.is_some()).then_some((permit, stuck, head))
         })?;
-        let found = [live, stuck, late].into_iter().flatten();
-        let due = found.clone().find(|(_, at)| *at <= base.now);
-        let Some((key, _)) = due else {
-            // Nobody tells of a connection that stays silent. Of an uplink that is dead all leaves.
-            let at = found.map(|(_, at)| at.max(base.now + LOOK)).min();
-            let dead = self.dead_from(seat.output).unwrap_or(Time::FAR);
-            at.filter(|at| *at < dead).into_iter().for_each(|at| self.grants.wake_at(at));
-            return None;
-        };
-        if base.holdings.is_lent(key) {
-            return None;
+        if let Some((key, _)) = stuck.filter(|(_, at)| *at <= now) {
+            self.take_again(base, own, (ALARM, key));
+            let choice = Choice { class: ALARM, timing: Timing::Late };
+            return self.send_by(base, (key, choice), permit);
         }
-        if live.is_none() && stuck == due {
-            self.take_again(base, seat.output, (class, key));
+        if let Some((what, _)) = head.filter(|(_, at)| *at <= now) {
+            return self.send_by(base, what, permit);
         }
-        let timing = if live.is_some() { Timing::Live } else { Timing::Late };
-        self.send_by(base, (key, Choice { class, timing }), permit)
+        // Nobody tells of a connection that stays silent. Of an uplink that is dead all leaves.
+        let at = [stuck.map(|(_, at)| at), head.map(|(_, at)| at)].into_iter().flatten().min();
+        let at = at.map(|at| at.max(now + LOOK));
+        let dead = self.dead_from(own).unwrap_or(Time::FAR);
+        at.filter(|at| *at < dead).into_iter().for_each(|at| self.grants.wake_at(at));
+        None
     }
 
     /// Looks whether alarms alone are more than our uplink carries, while a neighbour that is there reserves for them.
     fn note_flood(&mut self, base: &Base, seat: FleetSeat) -> bool {
         let permits = self.grants.reserved(seat.relayed);
-        let permits = permits.filter(|((_, peer), _)| self.is_there(base, *peer, ClassId(0)));
+        let permits = permits.filter(|((_, peer), _)| self.is_there(base, *peer, ALARM));
         let reserved: Rate = permits.map(|(_, grant)| grant.amount(base.now).rate()).sum();
         let is_doubted = self.is_on_probation(base.now, seat.output);
         let state = &mut self.uplinks[self.outputs[usize::from(seat.output.0)].uplink];
-        let comes = state.meters[0].0.rate(base.now);
-        state.is_flooded = !reserved.is_zero() && !is_doubted && comes > state.uplink.capacity();
+        let (comes, carries) = (state.meters[0].0.rate(base.now), state.uplink.capacity());
+        // One that has shown nothing yet is not small.
+        let is_too_much = !carries.is_zero() && comes > carries;
+        state.is_flooded = !reserved.is_zero() && !is_doubted && is_too_much;
         state.is_flooded
     }
 
-    /// What is too long for an alarm on our own uplink: half of the bound beyond a round trip.
-    fn long(&self, base: &Base, output: OutputId) -> Option<Duration> {
+    /// When an alarm is late on our own uplink: this part of its bound beyond a round trip.
+    fn long(&self, base: &Base, output: OutputId, part: u32) -> Option<Duration> {
         let least = self.uplinks[self.outputs[usize::from(output.0)].uplink].uplink.min_rtt()?;
-        Some(least + base.options.classes.spec(ClassId(0)).latency / 2)
+        Some(least + base.options.classes.spec(ALARM).latency / part)
+    }
+
+    /// Since when the oldest byte on our own uplink is there; `None` where nothing is under way.
+    fn oldest_since(&self, base: &Base, output: OutputId) -> Option<Time> {
+        let lanes = self.outputs[usize::from(output.0)].lanes.iter();
+        Some(base.now - lanes.filter_map(|lane| lane.silence.waits(base.now)).max()?)
     }
 
     /// From when on our own uplink takes too long for an alarm, and longer than a neighbour that takes so long, if it
     /// stays silent; `None` where nothing is under way on it.
     fn late_since(&self, base: &Base, output: OutputId, neighbour: Duration) -> Option<Time> {
-        let own = &self.outputs[usize::from(output.0)];
-        let newest = self.uplinks[own.uplink].uplink.rtt()?;
-        let oldest = own.lanes.iter().filter_map(|lane| lane.silence.waits(base.now)).max()?;
-        let long = self.long(base, output)?.max(neighbour + Duration::from_nanos(1));
-        Some(if newest >= long { base.now } else { base.now - oldest + long })
+        let newest = self.uplinks[self.outputs[usize::from(output.0)].uplink].uplink.rtt()?;
+        let long = self.long(base, output, EARLY)?.max(neighbour + Duration::from_nanos(1));
+        let oldest = self.oldest_since(base, output)?;
+        Some(if newest >= long { base.now } else { oldest + long })
     }
 
-    /// The oldest alarm that waits on our own connection for its answer and may go by a neighbour, and from when on that is
-    /// too long, if the connection stays silent.
+    /// The oldest alarm that waits on our own connection for its answer and may go by a neighbour, and from when on it is
+    /// stuck there behind an older byte, if the uplink stays silent.
     fn stuck_since(
         &self,
         base: &Base,
         output: OutputId,
         peer: OutputId,
     ) -> Option<(DeliveryKey, Time)> {
-        let class = ClassId(0);
-        let key = self.silent_delivery(base, (class, output), peer, |_| true)?;
-        let lane = usize::from(base.options.lane_of(output, class));
-        let waits = self.outputs[usize::from(output.0)].lanes[lane].silence.waits(base.now)?;
-        let picked_at = base.holdings.delivery(key)?.progress.picked_at;
-        let since = picked_at.max(base.now - waits);
-        (!base.holdings.is_lent(key)).then_some((key, since + self.long(base, output)?))
+        let key = self.silent_delivery(base, (ALARM, output), peer, |_| true)?;
+        let at = self.oldest_since(base, output)? + self.long(base, output, 2)?;
+        (!base.holdings.is_lent(key)).then_some((key, at))
     }
 
     /// How long a neighbour takes to answer for an alarm, as far as can be seen: as its newest answer for any class did, or
@@ -203,7 +243,7 @@ impl Egress {
         let known = known.filter_map(|((Reverse(class), _), grant)| {
             Some(grant.takes(base.now)?.max(waits(*class).unwrap_or_default()))
         });
-        known.min().unwrap_or_default().max(waits(ClassId(0)).unwrap_or_default())
+        known.min().unwrap_or_default().max(waits(ALARM).unwrap_or_default())
     }
 
     /// Whether a neighbour's connection is there and has room for a record of a class.
@@ -278,6 +318,14 @@ impl Egress {
             Some(cap) => cap.max(capacity),
             None => capacity,
         }
+    }
+
+    /// Whether what waits for the uplink that is lent is more than a cut.
+    pub(crate) fn is_busy(&self, base: &Base, seat: FleetSeat) -> bool {
+        let uplink = self.outputs[usize::from(seat.output.0)].uplink;
+        let waits: Size =
+            (0..=seat.relayed.0).map(|class| backlog_on(base, uplink, ClassId(class))).sum();
+        waits > self.uplinks[uplink].uplink.cut()
     }
 
     /// What a new record of a class would wait for: what waits here and goes before it or with it, and what stands below

@@ -192,6 +192,19 @@ fn within_a_reservation_the_deadline_decides_and_not_the_owner() {
 }
 
 #[test]
+fn an_alarm_without_a_reservation_goes_back_at_once_where_it_would_wait() {
+    for (class, is_busy, is_back) in [(LS, true, true), (LS, false, false), (NM, true, false)] {
+        let mut wire = up(fleet_options());
+        neighbour(&mut wire, class);
+        if is_busy {
+            (0..5).for_each(|_| wire.offer("lt/own", 5000));
+        }
+        offer_with(&mut wire, 1, 40, 996);
+        assert_eq!(answered(&wire).len(), usize::from(is_back), "{class:?} {is_busy}");
+    }
+}
+
+#[test]
 fn a_burst_of_a_neighbour_delays_our_own_by_one_record_at_most() {
     // 20 records' worth are reserved a second: each has its turn 50 ms after the one before.
     let keys = mixed(20_000, 40);

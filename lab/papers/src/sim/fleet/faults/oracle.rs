@@ -2,7 +2,8 @@
 //!
 //! Record by record in the order in which they come, it takes the uplink by which the far end has it earliest: the own
 //! one, or a neighbour's that is one step away while both live and nothing is cut between them. A second one leaves lenders
-//! what is theirs: of a neighbour's uplink it takes what that one's own records of all classes leave, and a tenth at least.
+//! what is theirs: of a neighbour's uplink it takes what that one's own records of all classes leave, and a tenth at least;
+//! and it uses of every uplink what a node does.
 
 use tidegate_testing::fleets::{Party, Plan, Seen};
 
@@ -13,7 +14,9 @@ const FAR: u64 = 25;
 /// After it all is well for ever.
 const END: u64 = 100_000;
 
-/// What a neighbour lends at least, of its uplink.
+/// What a node uses of an uplink whose rate it is told.
+const USED: f64 = 0.92;
+/// What a neighbour lends at least, of what it uses.
 const PERMITTED: f64 = 0.1;
 
 /// What an oracle may take of a neighbour's uplink.
@@ -27,8 +30,8 @@ pub(super) enum Takes {
 
 /// Records a second of others that an uplink carries then beside its own.
 fn lends(plan: &Plan, by: usize, tick: u64) -> f64 {
-    let spare = plan.capacity[by] - plan.level(by, tick).iter().sum::<f64>();
-    spare.max(PERMITTED * plan.capacity[by])
+    let used = USED * plan.capacity[by];
+    (used - plan.level(by, tick).iter().sum::<f64>()).max(PERMITTED * used)
 }
 
 /// Ticks at which the far end has each record, which stand in order by node; `None` where no uplink ever carries it.
@@ -53,7 +56,8 @@ pub(super) fn times(plan: &Plan, records: &[Seen], takes: Takes) -> Vec<Option<u
         let Some((start, by)) = best else { continue };
         let span = |rate: f64| 1e3 / (rate * plan.tick as f64);
         if by == node || takes == Takes::All {
-            free[by] = start + span(plan.capacity[by]);
+            let part = if takes == Takes::All { 1.0 } else { USED };
+            free[by] = start + span(part * plan.capacity[by]);
         } else {
             lent[by] = start + span(lends(plan, by, start.floor() as u64));
         }
@@ -123,9 +127,9 @@ mod tests {
         plan.levels = vec![vec![(0, [0.0; 3])], vec![(0, [50.0, 50.0, 50.0])]];
         let records = [seen(0, 0), seen(0, 0), seen(0, 0)];
         assert_eq!(times(&plan, &records, Takes::All), [Some(6), Some(7), Some(8)]);
-        // 50 of 200 records/s are to spare: one in four ticks; where nothing is, a tenth.
-        assert_eq!(times(&plan, &records, Takes::Spare), [Some(6), Some(10), Some(14)]);
+        // 34 of 184 records/s are to spare: one in 5.9 ticks; where nothing is, a tenth.
+        assert_eq!(times(&plan, &records, Takes::Spare), [Some(6), Some(11), Some(17)]);
         plan.levels[1] = vec![(0, [50.0, 50.0, 150.0])];
-        assert_eq!(times(&plan, &records, Takes::Spare), [Some(6), Some(16), Some(26)]);
+        assert_eq!(times(&plan, &records, Takes::Spare), [Some(6), Some(16), Some(27)]);
     }
 }
