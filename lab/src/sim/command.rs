@@ -61,7 +61,7 @@ const SEEDS: &[&str] = &["seed", "seeds"];
 
 /// All of them.
 #[rustfmt::skip]
-pub const SCENARIOS: [Scenario; 32] = [
+pub const SCENARIOS: [Scenario; 33] = [
     scenario("node-hol", "Alarms beside bulk at 160 % of 2 Mbit/s, under each scheduler", &["seed", "scheduler", "law", "speed"], |lab, asked| lab.hol(asked)),
     scenario("node-steps", "A link that falls from 8 to 1 Mbit/s and rises, and 15 other disturbances", &["seed", "law", "speed"], |lab, asked| lab.steps(asked)),
     scenario("node-beside", "A node at a tail-drop queue that a Reno or CUBIC flow fills, beside BBR in its place: see --law tide-beside", &["seed", "law"], |_, asked| beside::run(&asked.laws(), asked.seed())),
@@ -91,6 +91,7 @@ pub const SCENARIOS: [Scenario; 32] = [
     of_data("net/pam2025_3carrier_ping", scenario("link-carriers", "Small records over three recorded carriers", &["seed", "seeds", "data"], |_, asked| fd_mvqs::carriers(&asked.given.data, asked.seeds(5)))),
     of_data("vision", scenario("frames-traces", "Cameras over recorded channels, beside one that knows them", &["seed", "data"], |_, asked| frames::run(&asked.given.data, asked.seed()))),
     scenario("frames-step", "A camera whose channel falls from 40 to 4 Mbit/s and rises", &["trace"], |_, asked| frames::step(asked.given.trace)),
+    scenario("frames-mez", "The Mez paper's knobs on its channel: its controller beside ours", SEEDS, |_, asked| frames::mez(&asked.seeds(10))),
     scenario("adapt-depth", "BumbleBee's Fig. 9 as printed at 20,000 events/s, with 100,000 waiting", &[], |_, _| depth::run()),
     of_data("stream_benchmark", scenario("adapt-yahoo", "The Yahoo streaming benchmark in a burst, shed by scripts", &["data"], |_, asked| yahoo::run(&asked.given.data))),
     of_data("video_sizes", scenario("adapt-hls", "A live stream over recorded paths, with a player's choice and with scripts", &["data"], |_, asked| hls::run(&asked.given.data, &hls::Options::default()))),
