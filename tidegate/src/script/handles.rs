@@ -1,5 +1,4 @@
-//! The handles that a machine keeps, so that a record or a queue has the same one in every call: making one costs more than
-//! most of what a script does with it.
+//! The handles of records that a machine keeps, so that a record has the same one in every call.
 
 use mlua::AnyUserData;
 use tidegate_node::io::QueueId;
@@ -10,13 +9,9 @@ use super::stage::Told;
 /// Handles that are kept.
 const HANDLES_MAX: usize = 4096;
 
-/// See the file's header. By the place of a record in its node, the last of those that share one.
+/// See the file's header. By the place of a record's handle in its node, the last of those that share one.
 #[derive(Debug, Default)]
 pub(super) struct Handles(Vec<Option<(QueueId, DeliveryId, AnyUserData)>>);
-
-/// Of queues.
-#[derive(Debug, Default)]
-pub(super) struct QueueHandles(Handles);
 
 impl Handles {
     /// The handle of a record that the script has, or a new one.
@@ -38,16 +33,5 @@ impl Handles {
         }
         self.0[place] = Some((queue, id, handle.clone()));
         Ok(handle)
-    }
-}
-
-impl QueueHandles {
-    /// The handle of a queue that the script has, or a new one.
-    pub(super) fn get(
-        &mut self,
-        queue: QueueId,
-        make: impl FnOnce() -> Told<AnyUserData>,
-    ) -> Told<AnyUserData> {
-        self.0.get(queue, DeliveryId(queue.0), make)
     }
 }

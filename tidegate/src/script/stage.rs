@@ -21,7 +21,7 @@ use super::Side;
 use super::cursors::Cursors;
 pub(super) use super::effects::{Effects, Timer, Watched};
 use super::fields::{Fields, Scalar};
-use super::handles::{Handles, QueueHandles};
+use super::handles::Handles;
 use super::seat::{Moment, Seat};
 use super::spec::ScriptSpec;
 use super::verdict::Verdict;
@@ -64,9 +64,6 @@ pub(super) struct Stage {
     cursors: Cursors,
     fields: Fields,
     pub(super) handles: Handles,
-    pub(super) queue_handles: QueueHandles,
-    /// What a `for` over the messages of a queue begins with.
-    pub(super) queue_ends: QueueHandles,
     pub(super) is_loading: bool,
     pub(super) timers: Vec<Timer>,
     pub(super) watches: Vec<(Watched, Function)>,
@@ -95,8 +92,6 @@ impl Stage {
             cursors: Cursors::default(),
             fields: Fields::default(),
             handles: Handles::default(),
-            queue_handles: QueueHandles::default(),
-            queue_ends: QueueHandles::default(),
             is_loading: true,
             timers: Vec::new(),
             watches: Vec::new(),

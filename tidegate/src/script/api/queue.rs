@@ -17,32 +17,28 @@ pub(super) struct Queues;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::script) struct QueueHandle(pub(in crate::script) QueueId);
 
-/// `h:Queues()`, and what a `for` over queues calls at each turn: made once a machine.
+/// What a `for` over queues calls at each turn: made once a machine.
 #[derive(Debug)]
-pub(super) struct Steps {
-    pub(super) queues: AnyUserData,
-    step: Function,
-}
+pub(super) struct Steps(Function);
 
 impl Steps {
     pub(super) fn new(lua: &Lua) -> mlua::Result<Steps> {
         let step = |lua: &Lua, (_, before): (Value, Option<AnyUserData>)| {
             let before = before.map(|queue| queue.borrow::<QueueHandle>().map(|queue| queue.0));
             let before = before.transpose()?;
-            on_stage(lua, |stage| {
-                let Some(next) = stage.queue_after(before)? else { return Ok(Value::Nil) };
-                let make = || lua.create_userdata(QueueHandle(next));
-                Ok(Value::UserData(stage.queue_handles.get(next, make)?))
-            })
+            match on_stage(lua, |stage| stage.queue_after(before))? {
+                Some(next) => Ok(Value::UserData(lua.create_userdata(QueueHandle(next))?)),
+                None => Ok(Value::Nil),
+            }
         };
-        Ok(Steps { queues: lua.create_userdata(Queues)?, step: lua.create_function(step)? })
+        Ok(Steps(lua.create_function(step)?))
     }
 }
 
 impl UserData for Queues {
     fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
         methods.add_method("getQueue", |lua, _, ()| match lua.app_data_ref::<Steps>() {
-            Some(steps) => Ok(steps.step.clone()),
+            Some(steps) => Ok(steps.0.clone()),
             None => wrong("this machine has no queues"),
         });
     }
@@ -119,8 +115,7 @@ impl UserData for QueueHandle {
 
 /// What stays the same over a `for` over messages.
 fn state(lua: &Lua, queue: QueueId) -> Told<Value> {
-    let make = || lua.create_userdata(MessageHandle { queue, id: None });
-    Ok(Value::UserData(on_stage(lua, |stage| stage.queue_ends.get(queue, make))?))
+    Ok(Value::UserData(lua.create_userdata(MessageHandle { queue, id: None })?))
 }
 
 /// What is known of a queue.

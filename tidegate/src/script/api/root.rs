@@ -6,7 +6,7 @@ use mlua::{Function, Lua, MultiValue, UserData, UserDataMethods, Value};
 
 use super::header::Header;
 use super::message::message;
-use super::queue::Steps;
+use super::queue::Queues;
 use super::{notify, shown};
 use crate::script::stage::{Told, Watched, on_stage, wrong};
 
@@ -21,10 +21,7 @@ const PERIOD_MAX: f64 = 86_400_000.0;
 
 impl UserData for Root {
     fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
-        methods.add_method("Queues", |lua, _, ()| match lua.app_data_ref::<Steps>() {
-            Some(steps) => Ok(steps.queues.clone()),
-            None => wrong("this machine has no queues"),
-        });
+        methods.add_method("Queues", |lua, _, ()| lua.create_userdata(Queues));
         methods.add_method("message", |lua, _, ()| {
             let (queue, id) = on_stage(lua, |stage| stage.current())?;
             message(lua, queue, id)

@@ -22,10 +22,6 @@ pub enum Clock {
     Looks,
 }
 
-/// Nanoseconds. A turn that took less by the wall's clock is told as that: the thread's never runs faster, and asking it is a
-/// system call.
-const SHORT: u64 = 100_000;
-
 /// How far a turn has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -58,8 +54,6 @@ struct Turn {
     limit: u64,
     /// When it began, as `end`.
     began: u64,
-    /// The same by the wall's clock.
-    began_at: u64,
     /// Of the thread's time, or of looks: when the turn must have ended.
     end: u64,
 }
@@ -71,7 +65,7 @@ impl Deadline {
             origin: Instant::now(),
             look_at: AtomicU64::new(u64::MAX),
             looks: AtomicU64::new(0),
-            turn: Mutex::new(Turn { phase: Phase::Idle, limit: 0, began: 0, began_at: 0, end: 0 }),
+            turn: Mutex::new(Turn { phase: Phase::Idle, limit: 0, began: 0, end: 0 }),
         }
     }
 
@@ -85,8 +79,7 @@ impl Deadline {
         self.looks.store(0, Ordering::Relaxed);
         self.look_at.store(now.saturating_add(limit).max(1), Ordering::Relaxed);
         let end = began.saturating_add(limit);
-        let phase = Phase::Runs { may_yield };
-        *self.turn() = Turn { phase, limit, began, began_at: now, end };
+        *self.turn() = Turn { phase: Phase::Runs { may_yield }, limit, began, end };
     }
 
     /// Nothing runs any more.
@@ -137,14 +130,7 @@ impl Deadline {
     pub(super) fn took(&self) -> Duration {
         match self.clock {
             Clock::Processor => {
-                let Turn { began, began_at, .. } = *self.turn();
-                let passed = self.now().saturating_sub(began_at);
-                let is_short = passed < SHORT;
-                Duration::from_nanos(if is_short {
-                    passed
-                } else {
-                    thread_time().saturating_sub(began)
-                })
+                Duration::from_nanos(thread_time().saturating_sub(self.turn().began))
             }
             Clock::Looks => {
                 LOOK * u32::try_from(self.looks.load(Ordering::Relaxed)).unwrap_or(u32::MAX)
