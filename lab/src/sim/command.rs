@@ -13,7 +13,7 @@ use tidegate_lab_papers::sim::adapt::{depth, hls, yahoo};
 use tidegate_lab_papers::sim::paper::coflows::coflows;
 use tidegate_lab_papers::sim::paper::{report as paper, tables};
 use tidegate_lab_papers::sim::{
-    beside, fleet, frames, links as fd_mvqs, optimum, place, start, traces,
+    beside, fleet, frames, l4s, links as fd_mvqs, optimum, place, start, traces,
 };
 use tidegate_schedule::SchedulerName;
 
@@ -61,10 +61,11 @@ const SEEDS: &[&str] = &["seed", "seeds"];
 
 /// All of them.
 #[rustfmt::skip]
-pub const SCENARIOS: [Scenario; 32] = [
+pub const SCENARIOS: [Scenario; 33] = [
     scenario("node-hol", "Alarms beside bulk at 160 % of 2 Mbit/s, under each scheduler", &["seed", "scheduler", "law", "speed"], |lab, asked| lab.hol(asked)),
     scenario("node-steps", "A link that falls from 8 to 1 Mbit/s and rises, and 15 other disturbances", &["seed", "law", "speed"], |lab, asked| lab.steps(asked)),
     scenario("node-beside", "A node at a tail-drop queue that a Reno or CUBIC flow fills, beside BBR in its place: see --law tide-beside", &["seed", "law"], |_, asked| beside::run(&asked.laws(), asked.seed())),
+    scenario("node-l4s", "A node at queues that mark: a coupled dual queue and CoDel, alone, beside Prague and beside CUBIC", &["seed", "law"], |_, asked| l4s::run(&asked.laws(), asked.seed())),
     scenario("node-start", "How soon a node that knows nothing fills links of 1 to 100 Mbit/s over 20 to 200 ms", &["seed", "law"], |_, asked| start::run(&asked.laws(), asked.seed())),
     scenario("node-seeds", "Random worlds: nothing is lost, nothing is stuck, no promise is broken", &["seed", "seeds", "speed"], |lab, asked| lab.seeds(asked)),
     scenario("node-janus", "JANUS's evaluation of one node, 39 cases under each scheduler", &["seed"], |_, asked| paper::node_janus(asked.seed())),
