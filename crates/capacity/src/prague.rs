@@ -16,6 +16,9 @@ const WINDOW_MIN: f64 = 2.0 * PACKET;
 const GAIN: f64 = 1.0 / 16.0;
 /// What a loss leaves of the window.
 const LOSS: f64 = 0.7;
+/// What is added to a packet of growth for each round trip without a mark, where the path is known, and the most of it as a part of
+/// the window. A queue that marks from a millisecond on is empty long before a window of hundreds of packets is back.
+const BOLD: (f64, f64) = (0.5, 1.0 / 64.0);
 /// Round trips count as at least so long for the growth: else who is near takes it from who is far. Seconds.
 const RTT_VIRTUAL: f64 = 0.025;
 
@@ -25,6 +28,9 @@ pub struct Prague {
     window: f64,
     /// α: the part of the bytes that came marked, a mean. `None` before the first signal: the window doubles in a round trip.
     part: Option<f64>,
+    /// Packets that each round trip without a mark adds to the growth, and how many there were.
+    bold: f64,
+    unmarked: f64,
     /// Bytes of this round trip: acknowledged, and of them marked.
     heard: (f64, f64),
     round_ends: Time,
@@ -38,6 +44,8 @@ impl Default for Prague {
         Prague {
             window: WINDOW_START,
             part: None,
+            bold: 0.0,
+            unmarked: 0.0,
             heard: (0.0, 0.0),
             round_ends: Time::ZERO,
             cut_until: Time::ZERO,
@@ -46,9 +54,14 @@ impl Default for Prague {
 }
 
 impl Prague {
-    /// One that knows what the path holds, in bytes: no mark needs to halve that.
+    /// One that knows what the path holds, in bytes: no mark needs to halve that, and what a mark took is soon back.
     pub fn of(window: f64) -> Self {
-        Prague { window: window.max(WINDOW_MIN), part: Some(0.0), ..Prague::default() }
+        Prague {
+            window: window.max(WINDOW_MIN),
+            part: Some(0.0),
+            bold: BOLD.0,
+            ..Prague::default()
+        }
     }
 
     /// Bytes that may be under way.
@@ -68,7 +81,10 @@ impl Prague {
         let slow = (rtt.as_secs_f64() / RTT_VIRTUAL).min(1.0);
         self.window += match self.part {
             None => unmarked,
-            Some(_) => unmarked * PACKET / self.window * slow,
+            Some(_) => {
+                let more = (self.bold * self.unmarked).min(BOLD.1 * self.window / PACKET);
+                unmarked * PACKET / self.window * slow * (1.0 + more)
+            }
         };
     }
 
@@ -85,6 +101,7 @@ impl Prague {
             if let Some(part) = &mut self.part {
                 *part += GAIN * ((self.heard.1 / self.heard.0.max(1.0)).min(1.0) - *part);
             }
+            self.unmarked = if self.heard.1 > 0.0 { 0.0 } else { self.unmarked + 1.0 };
             (self.heard, self.round_ends) = ((0.0, 0.0), now + rtt);
         }
     }

@@ -99,6 +99,8 @@ pub(super) struct Connection {
     recovered: u64,
     /// The timer had fired at the last sample, or has since.
     is_timed_out: bool,
+    /// Until then the pace holds the next packet back, and until when the driver knows.
+    paced: (Time, Time),
     /// Whether the driver has planned its timer.
     pub(super) has_timer: bool,
 }
@@ -141,6 +143,7 @@ impl Connection {
             backoff: 0,
             recovered: 0,
             is_timed_out: false,
+            paced: (Time::ZERO, Time::ZERO),
             has_timer: false,
         }
     }
@@ -180,6 +183,12 @@ impl Connection {
         if self.under_way > 0 && self.under_way + bytes > window {
             return None;
         }
+        if let Some(pace) = self.window.as_ref().and_then(|window| window.pace(self.srtt)) {
+            if self.paced.0 > now {
+                return None;
+            }
+            self.paced.0 = now + pace.time_for(Size(bytes));
+        }
         if self.under_way == 0 {
             self.progress_at = now;
         }
@@ -187,6 +196,14 @@ impl Connection {
             self.unsent += 1;
         }
         Some(self.transmit(number))
+    }
+
+    /// When its pace lets a packet go, if the driver does not know it yet.
+    pub(super) fn take_paced(&mut self, now: Time) -> Option<Time> {
+        let (until, known) = self.paced;
+        let is_news = until > now && known <= now;
+        self.paced.1 = if is_news { until } else { known };
+        is_news.then_some(until)
     }
 
     fn transmit(&mut self, number: u64) -> Packet {
