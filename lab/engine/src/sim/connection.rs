@@ -1,9 +1,8 @@
 //! One connection over the link: packets, acknowledgements, retransmission, both ends of it.
 //!
-//! Its sender takes bytes at once (the node's window is what limits them) and counts what a congestion
-//! window holds back as `unsent`. A packet is known to be lost when three that were sent later have been
-//! acknowledged. After a timeout everything that is not acknowledged counts as lost (RFC 5681, 3.1; RFC 6298, 5.4 to
-//! 5.7): it goes again in order, as the congestion window allows.
+//! Its sender takes bytes at once (the node's window is what limits them) and counts what a congestion window holds back as
+//! `unsent`. A packet is lost when three that were sent later have been acknowledged. After a timeout all that is not acknowledged
+//! counts as lost (RFC 5681, 3.1; RFC 6298, 5.4 to 5.7): it goes again in order, as the congestion window allows.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -184,10 +183,7 @@ impl Connection {
             return None;
         }
         if let Some(pace) = self.window.as_ref().and_then(|window| window.pace(self.srtt)) {
-            if self.paced.0 > now {
-                return None;
-            }
-            self.paced.0 = now + pace.time_for(Size(bytes));
+            (self.paced.0 <= now).then(|| self.paced.0 = now + pace.time_for(Size(bytes)))?;
         }
         if self.under_way == 0 {
             self.progress_at = now;
@@ -200,10 +196,9 @@ impl Connection {
 
     /// When its pace lets a packet go, if the driver does not know it yet.
     pub(super) fn take_paced(&mut self, now: Time) -> Option<Time> {
-        let (until, known) = self.paced;
-        let is_news = until > now && known <= now;
-        self.paced.1 = if is_news { until } else { known };
-        is_news.then_some(until)
+        let (until, known) = &mut self.paced;
+        (*until > now && *known <= now).then(|| *known = *until)?;
+        Some(*until)
     }
 
     fn transmit(&mut self, number: u64) -> Packet {
