@@ -15,6 +15,7 @@ pub(crate) mod board;
 pub(crate) mod dial;
 pub(crate) mod engine;
 pub(crate) mod letters;
+pub(crate) mod marking;
 pub(crate) mod quic;
 pub(crate) mod tcp;
 mod thread;
@@ -30,6 +31,8 @@ pub(crate) use self::thread::{LinkThread, run_on};
 const PROTOCOL: &[u8] = b"tidegate-link/1";
 /// The same between ends that read the letters that come with records.
 const PROTOCOL_LETTERS: &[u8] = b"tidegate-link/1+letters";
+/// And that count marks of congestion for each other.
+const PROTOCOL_MARKS: &[u8] = b"tidegate-link/1+letters+marks";
 /// Largest packet of a link: with its path's number, QUIC's framing and the headers of UDP and IPv6 it fits
 /// into the 1280 bytes that every IPv6 path carries, so that no path must be asked how much it carries.
 pub(crate) const PACKET_MAX: usize = 1160;
@@ -38,7 +41,7 @@ pub(crate) const HEARD_MAX: usize = 1024;
 
 /// What either end speaks, the best first.
 pub(crate) fn protocols() -> Vec<Vec<u8>> {
-    vec![PROTOCOL_LETTERS.to_vec(), PROTOCOL.to_vec()]
+    [PROTOCOL_MARKS, PROTOCOL_LETTERS, PROTOCOL].map(<[u8]>::to_vec).to_vec()
 }
 
 /// A number that no other life of a link has had, as far as anybody remembers; not 0.

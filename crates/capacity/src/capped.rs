@@ -66,13 +66,17 @@ impl RateController for Capped {
     }
 
     fn window(&self) -> Size {
-        let cuts = cut_size(self.rate()).as_f64() * CUTS;
+        let cuts = self.cut().as_f64() * CUTS;
         self.controller.window().max(Size(cuts as u64))
     }
 
     fn pace(&self) -> Rate {
         let pace = self.controller.pace();
         if pace.is_zero() { self.cap } else { pace.min(self.cap) }
+    }
+
+    fn cut(&self) -> Size {
+        self.controller.cut().min(cut_size(self.rate()))
     }
 
     fn min_rtt(&self) -> Option<Duration> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tidegate_types::units::{Rate, Size, Time};
 
+use crate::pace::cut_size;
 use crate::target::QueueBelow;
 
 /// Byte-level feedback of one path. Cumulative counters start at 0 when the path comes up.
@@ -20,6 +21,8 @@ pub struct PathSample {
     pub unsent: Size,
     /// Bytes found lost since the path came up.
     pub lost: Size,
+    /// Bytes acknowledged that came with a mark of congestion (ECN), since the path came up.
+    pub marked: Size,
     /// A timer takes what is under way for lost, and not a gap between what came.
     pub is_timeout: bool,
     /// What the kernel says of it, where it is a TCP connection.
@@ -92,6 +95,8 @@ pub struct Ack {
     pub in_flight: Size,
     /// Bytes newly found lost.
     pub lost: Size,
+    /// Bytes newly acknowledged that came with a mark of congestion.
+    pub marked: Size,
     /// A timer found them, which takes most of what is under way for lost and proves nothing.
     pub is_timeout: bool,
     /// Whether the byte was sent while there was nothing more to send.
@@ -136,6 +141,10 @@ pub trait RateController: std::fmt::Debug + Send {
     fn window(&self) -> Size;
     /// The rate at which bytes may be handed over, >= `rate` in most rate controllers; zero for no pace at all.
     fn pace(&self) -> Rate;
+    /// What may be handed over at once, at least a packet.
+    fn cut(&self) -> Size {
+        cut_size(self.rate())
+    }
     /// The smallest round trip seen on the present path; `None` before the first sample.
     fn min_rtt(&self) -> Option<Duration>;
     /// When `tick` must be called next.

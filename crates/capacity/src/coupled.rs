@@ -106,6 +106,7 @@ mod tests {
             newly: Size(newly as u64),
             in_flight: Size::ZERO,
             lost: Size(lost),
+            marked: Size::ZERO,
             is_timeout: false,
             app_limited: false,
         }

@@ -17,6 +17,7 @@
 //! | `carried.rs` | what the link carries when it is ours |
 //! | `losses.rs` | what lost bytes tell it |
 //! | `tide_beside.rs`, `rival.rs` | `tide`, holding its part beside one who fills the queue |
+//! | `marks.rs`, `prague.rs` | what marks of congestion do to its window |
 //! | `max_rate.rs`, `window_filter.rs` | windowed maximum and minimum |
 //! | `known.rs`, `unlimited.rs`, `reported.rs`, `capped.rs` | controllers without a search, and the cap of a configured rate |
 //! | `baselines/` | BBR, Copa and LEDBAT, selectable by name |
@@ -51,9 +52,11 @@ mod carried;
 mod controller;
 mod delivery_rate;
 mod losses;
+mod marks;
 mod max_rate;
 mod names;
 pub mod pace;
+mod prague;
 mod rival;
 mod round_trip;
 mod route_change;
@@ -67,6 +70,7 @@ pub mod window_filter;
 
 pub use self::controller::{Ack, PathSample, RateController, TcpState};
 pub use self::names::{UplinkOptions, build};
+pub use self::prague::Prague;
 pub use self::target::QueueBelow;
 
 tidegate_types::algorithms! {

@@ -150,6 +150,7 @@ mod tests {
             newly: Size(1),
             in_flight: Size(1),
             lost: Size(lost),
+            marked: Size::ZERO,
             is_timeout: false,
             app_limited: false,
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_types::units::Rate;
 
 use crate::controller::{KnownRates, RateController};
+use crate::marks::Marks;
 use crate::target::QueueBelow;
 use crate::{RateControllerName, capped};
 
@@ -23,12 +24,15 @@ pub struct UplinkOptions {
     pub remembered: Option<Rate>,
 }
 
-/// The rate controller of these options. A configured rate caps every controller; without one, `known` sends one piece at a
+/// The rate controller of these options. Ours hear marks of congestion. A configured rate caps every controller; without one, `known` sends one piece at a
 /// time (`NodeOptions::check` refuses that).
 pub fn build(options: &UplinkOptions) -> Box<dyn RateController> {
     let UplinkOptions { cap, queue, remembered, .. } = *options;
     let rates = KnownRates { cap, queue, remembered };
-    let controller = options.controller.entry()(rates);
+    let mut controller = options.controller.entry()(rates);
+    if matches!(options.controller, RateControllerName::Tide | RateControllerName::TideBeside) {
+        controller = Box::new(Marks::new(controller));
+    }
     match options.cap {
         Some(cap) => Box::new(capped::Capped::new(controller, cap)),
         None => controller,

@@ -359,6 +359,7 @@ mod tests {
             newly: Size(1),
             in_flight: Size(1 << 30),
             lost: Size(path.lost),
+            marked: Size::ZERO,
             is_timeout: false,
             app_limited: path.is_idle,
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_types::limits::{CUT_MAX, CUT_MIN};
 use tidegate_types::units::{Rate, Size, Time};
 
-use crate::pace::{Pacer, cut_size};
+use crate::pace::Pacer;
 use crate::window_filter::{Extreme, WindowFilter};
 use crate::{Ack, PathSample, RateController, RateControllerName, UplinkOptions};
 
@@ -31,6 +31,7 @@ struct PathBytes {
     /// Acknowledged since the path came up.
     delivered: Size,
     lost: Size,
+    marked: Size,
 }
 
 /// Of what a piece was a part.
@@ -60,10 +61,11 @@ pub struct Uplink {
     pacer: Pacer,
     paths: Vec<PathBytes>,
     delivered: Size,
-    /// Acknowledged and found lost since the rate controller was last told: a sample without a round trip is not
+    /// Acknowledged, found lost and marked since the rate controller was last told: a sample without a round trip is not
     /// told, and must not take these with it.
     newly: Size,
     lost: Size,
+    marked: Size,
     /// Of the lost some are gaps between acknowledged ones.
     has_gaps: bool,
     /// (time, delivered) points, oldest first: to find what was delivered when a byte was sent.
@@ -103,6 +105,7 @@ impl Uplink {
             delivered: Size::ZERO,
             newly: Size::ZERO,
             lost: Size::ZERO,
+            marked: Size::ZERO,
             has_gaps: false,
             history: VecDeque::new(),
             limited_upto: Size::ZERO,
@@ -148,7 +151,7 @@ impl Uplink {
     #[inline]
     pub fn cut(&self) -> Size {
         // Where there is no network below, there is no wire that a large cut could hold up.
-        if self.is_local { CUT_MAX } else { cut_size(self.controller.rate()) }
+        if self.is_local { CUT_MAX } else { self.controller.cut() }
     }
 
     /// The rate at which bytes may be handed over; zero where nothing but the window holds them back. At
@@ -241,6 +244,8 @@ impl Uplink {
         let lost = sample.lost.saturating_sub(bytes.lost);
         bytes.delivered = bytes.delivered.max(sample.delivered);
         bytes.lost = bytes.lost.max(sample.lost);
+        self.marked += sample.marked.saturating_sub(bytes.marked);
+        bytes.marked = bytes.marked.max(sample.marked);
         self.has_gaps |= lost > Size::ZERO && !sample.is_timeout;
         bytes.below = sample.in_flight;
         self.delivered += newly;
@@ -260,6 +265,7 @@ impl Uplink {
             in_flight: self.in_flight(),
             is_timeout: self.lost > Size::ZERO && !std::mem::take(&mut self.has_gaps),
             lost: std::mem::take(&mut self.lost),
+            marked: std::mem::take(&mut self.marked),
             app_limited: delivered_at_send <= self.limited_upto,
         };
         self.remember(now);

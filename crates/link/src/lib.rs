@@ -17,7 +17,7 @@
 //! | `path_scheduler.rs` | which path takes the next piece: FD-MVQS, and baselines by name |
 //! | `redundancy.rs`, `erasure_code.rs` | how a record is protected: copies, hedges, Reed-Solomon parity |
 //! | `path.rs`, `in_flight.rs`, `rate_control.rs`, `startup.rs` | one path: its estimates, unacknowledged packets, rate, first round trips |
-//! | `round_trip.rs`, `arrival_delay.rs`, `loss_rate.rs`, `predict.rs` | what a path measures, and predictors of the next arrival delay |
+//! | `round_trip.rs`, `arrival_delay.rs`, `loss_rate.rs`, `marks.rs`, `predict.rs` | what a path measures, and predictors of the next arrival delay |
 //! | `shared_bottleneck.rs` | which paths go through one bottleneck |
 //! | `packet.rs`, `piece.rs` | a packet byte by byte |
 //! | `received.rs`, `reassembly.rs` | packets to acknowledge; records from their pieces, each once and in order |
@@ -69,6 +69,7 @@ mod limits;
 pub mod lineage;
 mod link;
 pub mod loss_rate;
+mod marks;
 mod options;
 mod outbox;
 mod outgoing_record;

@@ -15,7 +15,7 @@ use crate::options::{
     LinkCounts, LinkEvent, LinkOptions, OfferError, Outgoing, PathHealth, PathOptions, PathStatus,
 };
 use crate::outbox::{Outbox, WINDOW_START};
-use crate::packet::{self, Custody, HEAD_MAX, LinkFrame, PIECE_HEAD_MAX, PacketHeader};
+use crate::packet::{self, Custody, HEAD_MAX, LinkFrame, MarkCount, PIECE_HEAD_MAX, PacketHeader};
 use crate::path::Path;
 use crate::path_scheduler::{PathScheduler, PathView};
 use crate::reassembly::{Reassembly, Taken};
@@ -87,6 +87,7 @@ impl Link {
             self.path_down(path, now);
         }
         self.shared.forget(path);
+        self.paths[path].received.tells_marks = options.hears_marks;
         self.paths[path].up(now, options);
     }
 
@@ -117,6 +118,12 @@ impl Link {
         self.outbox.unassigned()
     }
 
+    /// So many packets more have come by `path` with a mark of congestion, as the system below tells; the next acknowledgement
+    /// says so.
+    pub fn marked(&mut self, path: usize, packets: u64) {
+        self.paths[path].received.marked += packets;
+    }
+
     /// Takes a packet that came by `path`.
     ///
     /// # Errors
@@ -144,7 +151,8 @@ impl Link {
         let mut asks = false;
         let mut is_refused = false;
         for frame in frames {
-            asks |= !matches!(frame, LinkFrame::Ack(_) | LinkFrame::Window(_));
+            asks |=
+                !matches!(frame, LinkFrame::Ack(_) | LinkFrame::Marks(_) | LinkFrame::Window(_));
             is_refused |= !self.take(frame, is_mine);
         }
         if is_refused {
@@ -171,13 +179,21 @@ impl Link {
             },
             // What follows speaks of our packets: an earlier life's are not ours.
             LinkFrame::Ack(ack) if is_mine => self.take_ack(&ack),
+            LinkFrame::Marks(MarkCount { path, packets }) if is_mine => {
+                if let Some(path) = self.paths.get_mut(usize::from(path)) {
+                    path.counts.marked += path.marks.told(packets);
+                }
+            }
             LinkFrame::Window(window) if is_mine => self.outbox.widen(window),
             LinkFrame::Custody { record, custody } if is_mine => {
                 if let Some((token, paths)) = self.outbox.settle(record, custody) {
                     self.events.push_back(LinkEvent::Custody { token, custody, paths });
                 }
             }
-            LinkFrame::Ack(_) | LinkFrame::Window(_) | LinkFrame::Custody { .. } => {}
+            LinkFrame::Ack(_)
+            | LinkFrame::Marks(_)
+            | LinkFrame::Window(_)
+            | LinkFrame::Custody { .. } => {}
         }
         true
     }

@@ -103,6 +103,8 @@ pub struct PathOptions {
     pub remembered: Option<Rate>,
     /// What it may carry at most.
     pub cap: Option<Rate>,
+    /// Whether the peer hears of packets that came marked.
+    pub hears_marks: bool,
 }
 
 /// A record to be carried.
@@ -196,6 +198,8 @@ pub struct PathCounts {
     pub bytes: Size,
     /// Of these, found lost by acknowledgements of later ones.
     pub lost: u64,
+    /// Of these, marked by a queue on the way, as the peer counts them.
+    pub marked: u64,
     /// Probe time-outs.
     pub timeouts: u64,
 }

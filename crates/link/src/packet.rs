@@ -12,7 +12,8 @@
 //! Numbers are varints where no width is given. A packet that is broken anywhere counts for nothing.
 //!
 //! Version 1 is the frames 1 to 6 as [`LinkFrame`] has them, and custody codes up to the drop reasons of `crates/types/src/record.rs`.
-//! Nothing is negotiated: a frame, a code or a rule that a reader of version 1 does not have needs another version,
+//! Frame 7 goes only to who has agreed to hear of marks when the connection was made (docs/decisions/0155).
+//! Nothing else is negotiated: a frame, a code or a rule that a reader of version 1 does not have needs another version,
 //! or a feature bit where only who uses it must have it. A reader that lacks either says which
 //! ([`WireError::Version`], [`WireError::Feature`]) and takes nothing of the packet.
 
@@ -39,7 +40,7 @@ pub(super) const PIECE_HEAD_MAX: usize = 1 + 10 + 5 + 5 + 5 + 10;
 pub(super) const FATE_MAX: usize = 1 + 10 + 1;
 /// Longest frame of a ping without padding.
 pub(super) const PING_MAX: usize = 1 + 3;
-/// Longest acknowledgement.
+/// Longest acknowledgement, and the count of marks before it: their numbers are rarely long.
 pub(super) const ACK_MAX: usize = 2 + 4 * 10 + 1 + ACK_RUNS_MAX * 6;
 const PING: u8 = 1;
 const ACK: u8 = 2;
@@ -47,6 +48,7 @@ const PIECE: u8 = 3;
 const WINDOW: u8 = 4;
 const CUSTODY: u8 = 5;
 const REPAIR: u8 = 6;
+const MARKS: u8 = 7;
 
 /// The head of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +71,8 @@ pub enum LinkFrame<'a> {
     },
     /// What came by a path.
     Ack(SelectiveAck),
+    /// What came marked by the path of the acknowledgement behind it.
+    Marks(MarkCount),
     /// A part of a record.
     Piece(Piece<'a>),
     /// What stands for any piece of a record that is lost.
@@ -97,6 +101,15 @@ pub struct SelectiveAck {
     /// Packets that came, newest run first: descending, with a gap between two runs; never empty, at
     /// most `ACK_RUNS_MAX`.
     pub runs: Vec<RangeInclusive<u64>>,
+}
+
+/// Packets that came by a path with a mark of congestion (CE), since the receiver's link began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MarkCount {
+    /// The path.
+    pub path: u8,
+    /// How many.
+    pub packets: u64,
 }
 
 impl SelectiveAck {
@@ -169,6 +182,10 @@ impl<'a> LinkFrame<'a> {
                 to.resize(to.len() + padding, 0);
             }
             LinkFrame::Ack(ack) => ack.encode(to),
+            LinkFrame::Marks(marks) => {
+                to.extend_from_slice(&[MARKS, marks.path]);
+                to.varint(marks.packets);
+            }
             LinkFrame::Piece(piece) => {
                 to.push(PIECE);
                 piece.encode(to);
@@ -198,6 +215,11 @@ impl<'a> LinkFrame<'a> {
                 Ok(LinkFrame::Ping { padding: padding.len() })
             }
             ACK => SelectiveAck::decode(reader).map(LinkFrame::Ack),
+            MARKS => {
+                let path = reader.u8()?;
+                reader.must(usize::from(path) < PATHS_MAX, "a path that a link can have")?;
+                Ok(LinkFrame::Marks(MarkCount { path, packets: reader.varint()? }))
+            }
             PIECE => Piece::decode(reader).map(LinkFrame::Piece),
             REPAIR => Parity::decode(reader).map(LinkFrame::Repair),
             WINDOW => Ok(LinkFrame::Window(ReceiveWindow {
@@ -306,6 +328,7 @@ mod tests {
                 delay: 250,
                 runs: vec![90..=99, 88..=88, 0..=5],
             }),
+            LinkFrame::Marks(MarkCount { path: 3, packets: 1 << 20 }),
             LinkFrame::Piece(piece),
             LinkFrame::Piece(Piece {
                 record: 1,
@@ -355,6 +378,14 @@ mod tests {
             &[6, 0xac, 0x02, 1, 1, 3, 0, b'x', b'y', b'z'],
         ];
         assert_eq!(encode(HEAD, &frames), bytes.concat());
+    }
+
+    /// Of those who have agreed on it.
+    #[test]
+    fn marks_are_frame_7() {
+        let marks = LinkFrame::Marks(MarkCount { path: 1, packets: 300 });
+        let head = [0x71, 0, 7, 0, 0, 0, 9, 0, 0, 0, 0xac, 0x02];
+        assert_eq!(encode(HEAD, &[marks]), [&head[..], &[7, 1, 0xac, 0x02]].concat());
     }
 
     #[test]

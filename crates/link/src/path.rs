@@ -9,6 +9,7 @@ use tidegate_types::units::{Rate, Size, Time};
 use super::arrival_delay::ArrivalDelay;
 use super::in_flight::{Carried, InFlight, Sent, Settled};
 use super::loss_rate::LossRate;
+use super::marks::CountedMarks;
 use super::options::{LinkOptions, PathCounts, PathHealth, PathOptions};
 use super::outbox::PartKey;
 use super::outgoing_record::Part;
@@ -51,6 +52,7 @@ pub(super) struct Path {
     pub(super) control: PathControl,
     /// Bytes found lost that the rate controller has not heard of.
     untold: Size,
+    pub(super) marks: CountedMarks,
     queue: BTreeMap<PartKey, Size>,
     queued: Size,
     /// Packets that were not answered in time, without a word since.
@@ -85,6 +87,7 @@ impl Path {
             loss: LossRate::default(),
             control: PathControl::new(controller, None, None, decrease_factor),
             untold: Size::ZERO,
+            marks: CountedMarks::default(),
             queue: BTreeMap::new(),
             queued: Size::ZERO,
             unanswered: 0,
@@ -235,8 +238,9 @@ impl Path {
             outcome.measured = self.delay.last().map(|delay| (mark.at(), delay));
         }
         self.loss.arrived(came.len() as u64);
-        let acked = came.iter().map(|sent| sent.size).sum();
-        let last = came.last().map(|sent| sent.mark);
+        let acked: Size = came.iter().map(|sent| sent.size).sum();
+        let (marked, last) =
+            (self.marks.take(acked, came.len()), came.last().map(|sent| sent.mark));
         outcome.arrived.extend(came.into_iter().flat_map(|sent| sent.carried));
         self.lost(now, outcome);
         if let Some(mark) = newest.or(last) {
@@ -244,7 +248,8 @@ impl Path {
             let (in_flight, queue) = (self.in_flight.bytes(), self.delay.queue());
             let lost = std::mem::take(&mut self.untold);
             let received_at = newest.map(|_| ack.received_at);
-            let feedback = Feedback { mark, rtt, acked, lost, in_flight, queue, received_at };
+            let feedback =
+                Feedback { mark, rtt, acked, lost, marked, in_flight, queue, received_at };
             self.control.acked(now, &feedback);
         }
         self.heard()
@@ -338,8 +343,7 @@ impl Path {
         times.into_iter().flatten().min()
     }
 
-    /// When the pace lets a packet go that the window has room for; `None` where only an acknowledgement
-    /// helps.
+    /// When the pace lets a packet go that the window has room for; `None` where only an acknowledgement helps.
     pub(super) fn next_free(&self, now: Time, packet: Size) -> Option<Time> {
         let has_room = self.control.has_room(now, self.in_flight.bytes(), packet);
         (self.state == PathHealth::Up && has_room).then(|| self.control.next_free(now))

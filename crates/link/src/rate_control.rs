@@ -46,6 +46,8 @@ pub(super) struct Feedback {
     pub(super) acked: Size,
     /// See `acked`.
     pub(super) lost: Size,
+    /// Of the acknowledged bytes those that came marked.
+    pub(super) marked: Size,
     /// Bytes sent and neither acknowledged nor lost.
     pub(super) in_flight: Size,
     /// Seconds that packets stand in queues.
@@ -144,7 +146,7 @@ impl PathControl {
 
     /// Takes an acknowledgement.
     pub(super) fn acked(&mut self, now: Time, feedback: &Feedback) {
-        let Feedback { mark, rtt, acked, lost, in_flight, queue, received_at } = *feedback;
+        let Feedback { mark, rtt, acked, lost, marked, in_flight, queue, received_at } = *feedback;
         let is_told = self.hears_losses || explains_loss(queue, rtt);
         let (carried, dropped) = if is_told { (acked, lost) } else { (acked + lost, Size::ZERO) };
         self.carried += carried;
@@ -158,11 +160,12 @@ impl PathControl {
             newly: carried,
             in_flight,
             lost: dropped,
+            marked,
             is_timeout: false,
             app_limited: mark.app_limited,
         };
         self.controller.acked(now, &ack);
-        if dropped > Size::ZERO {
+        if dropped > Size::ZERO || marked > Size::ZERO {
             self.start.congested();
         }
         let timed = |received_at| Timed { sent: mark.sent, sent_at: mark.at, received_at };
@@ -254,6 +257,16 @@ mod tests {
     /// Rounds of ten packets a round trip, of which so many are lost while packets stand in a queue for so
     /// many seconds.
     fn rounds(control: &mut PathControl, count: u64, lost: u64, queue: f64) -> Time {
+        marked_rounds(control, count, [lost, 0], queue)
+    }
+
+    /// The same, and so many come marked.
+    fn marked_rounds(
+        control: &mut PathControl,
+        count: u64,
+        [lost, marked]: [u64; 2],
+        queue: f64,
+    ) -> Time {
         let mut now = Time::from_millis(1000);
         for _ in 0..count {
             let mut in_flight = Size::ZERO;
@@ -267,8 +280,10 @@ mod tests {
             let lost = Size(lost * PACKET.0);
             let (acked, rtt) = (in_flight - lost, RTT + Duration::from_secs_f64(queue));
             let in_flight = Size::ZERO;
-            let received_at = None;
-            control.acked(now, &Feedback { mark, rtt, acked, lost, in_flight, queue, received_at });
+            let (received_at, marked) = (None, Size(marked * PACKET.0));
+            let feedback =
+                Feedback { mark, rtt, acked, lost, marked, in_flight, queue, received_at };
+            control.acked(now, &feedback);
         }
         now
     }
@@ -299,6 +314,17 @@ mod tests {
         assert!((coupled.pace(now).as_f64() / alone.pace(now).as_f64() - 0.5).abs() < 0.01);
         let later = now + RTT * 4;
         assert!((coupled.window(later).as_f64() / whole - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn marks_end_the_start_and_hold_the_window_without_a_loss() {
+        let mut control = control(None);
+        let now = rounds(&mut control, 6, 0, 0.0);
+        let free = control.window(now).as_f64();
+        let now = marked_rounds(&mut control, 12, [0, 1], 0.0);
+        assert!(control.start.is_over());
+        let held = control.window(now).as_f64();
+        assert!(held < 1.1 * 10.0 * PACKET.as_f64() && held < 0.8 * free, "{held} {free}");
     }
 
     #[test]

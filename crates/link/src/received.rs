@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_types::ranges::Ranges;
 use tidegate_types::units::Time;
 
-use super::packet::{ACK_RUNS_MAX, SelectiveAck};
+use super::packet::{ACK_RUNS_MAX, MarkCount, SelectiveAck};
 
 /// An acknowledgement goes after so many packets that ask for one.
 const PACKETS: u32 = 4;
@@ -23,6 +23,9 @@ pub(super) struct Received {
     floor: u64,
     /// The newest packet, and when it came.
     newest: Option<(u64, Time)>,
+    /// Packets that came marked, and whether the peer hears of them.
+    pub(super) marked: u64,
+    pub(super) tells_marks: bool,
     /// Packets since the last acknowledgement that ask for one.
     asking: u32,
     /// When the next acknowledgement goes at the latest.
@@ -58,6 +61,11 @@ impl Received {
     /// When an acknowledgement is due.
     pub(super) fn due(&self) -> Option<Time> {
         self.due
+    }
+
+    /// What the peer is told of marked packets that came by `path`, before an acknowledgement.
+    pub(super) fn marks(&self, path: u8) -> Option<MarkCount> {
+        self.tells_marks.then_some(MarkCount { path, packets: self.marked })
     }
 
     /// The acknowledgement of everything that came by `path`, if it is time for one or `early`.

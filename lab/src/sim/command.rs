@@ -13,7 +13,7 @@ use tidegate_lab_papers::sim::adapt::{depth, hls, yahoo};
 use tidegate_lab_papers::sim::paper::coflows::coflows;
 use tidegate_lab_papers::sim::paper::{report as paper, tables};
 use tidegate_lab_papers::sim::{
-    beside, fleet, frames, links as fd_mvqs, optimum, place, start, traces,
+    beside, fleet, frames, l4s, links as fd_mvqs, optimum, place, start, traces,
 };
 use tidegate_schedule::SchedulerName;
 
@@ -65,6 +65,7 @@ pub const SCENARIOS: [Scenario; 33] = [
     scenario("node-hol", "Alarms beside bulk at 160 % of 2 Mbit/s, under each scheduler", &["seed", "scheduler", "law", "speed"], |lab, asked| lab.hol(asked)),
     scenario("node-steps", "A link that falls from 8 to 1 Mbit/s and rises, and 15 other disturbances", &["seed", "law", "speed"], |lab, asked| lab.steps(asked)),
     scenario("node-beside", "A node at a tail-drop queue that a Reno or CUBIC flow fills, beside BBR in its place: see --law tide-beside", &["seed", "law"], |_, asked| beside::run(&asked.laws(), asked.seed())),
+    scenario("node-l4s", "A node at queues that mark: a coupled dual queue and CoDel, alone, beside Prague and beside CUBIC", &["seed", "law"], |_, asked| l4s::run(&asked.laws(), asked.seed())),
     scenario("node-start", "How soon a node that knows nothing fills links of 1 to 100 Mbit/s over 20 to 200 ms", &["seed", "law"], |_, asked| start::run(&asked.laws(), asked.seed())),
     scenario("node-seeds", "Random worlds: nothing is lost, nothing is stuck, no promise is broken", &["seed", "seeds", "speed"], |lab, asked| lab.seeds(asked)),
     scenario("node-janus", "JANUS's evaluation of one node, 39 cases under each scheduler", &["seed"], |_, asked| paper::node_janus(asked.seed())),
@@ -92,6 +93,7 @@ pub const SCENARIOS: [Scenario; 33] = [
     of_data("net/pam2025_3carrier_ping", scenario("link-carriers", "Small records over three recorded carriers", &["seed", "seeds", "data"], |_, asked| fd_mvqs::carriers(&asked.given.data, asked.seeds(5)))),
     of_data("vision", scenario("frames-traces", "Cameras over recorded channels, beside one that knows them", &["seed", "data"], |_, asked| frames::run(&asked.given.data, asked.seed()))),
     scenario("frames-step", "A camera whose channel falls from 40 to 4 Mbit/s and rises", &["trace"], |_, asked| frames::step(asked.given.trace)),
+    scenario("frames-mez", "The Mez paper's knobs on its channel: its controller beside ours", SEEDS, |_, asked| frames::mez(&asked.seeds(10))),
     scenario("adapt-depth", "BumbleBee's Fig. 9 as printed at 20,000 events/s, with 100,000 waiting", &[], |_, _| depth::run()),
     of_data("stream_benchmark", scenario("adapt-yahoo", "The Yahoo streaming benchmark in a burst, shed by scripts", &["data"], |_, asked| yahoo::run(&asked.given.data))),
     of_data("video_sizes", scenario("adapt-hls", "A live stream over recorded paths, with a player's choice and with scripts", &["data"], |_, asked| hls::run(&asked.given.data, &hls::Options::default()))),

@@ -80,7 +80,7 @@ async fn run(config: Config, file: Option<&Path>, guest: Guest) -> anyhow::Resul
     let received = loop {
         tokio::select! {
             received = signals.next() => break received,
-            () = watch.next() => match reload(file, guest, &mut running) {
+            () = watch.next() => match reload(file, guest, &mut running).await {
                 Ok(()) => watch.adopt(running.config().clone()),
                 Err(error) => tracing::error!("the new configuration is not used: {error:#}"),
             },
@@ -101,14 +101,14 @@ async fn run(config: Config, file: Option<&Path>, guest: Guest) -> anyhow::Resul
 }
 
 /// Reads the file anew, or the scripts alone where there is none, and puts them in force.
-fn reload(file: Option<&Path>, guest: Guest, running: &mut Running) -> anyhow::Result<()> {
+async fn reload(file: Option<&Path>, guest: Guest, running: &mut Running) -> anyhow::Result<()> {
     let new = match file {
         None => running.config().clone(),
         Some(file) => load_file(file, Taker::Proxy, "nothing changes")?,
     };
     fits(&new, guest)?;
     let script = in_place(&running.config().script, new.script)?;
-    let waiting = running.change(Config { script, ..new })?;
+    let waiting = running.change(Config { script, ..new }).await?;
     tracing::info!("the configuration was read again and is in force");
     if !waiting.is_empty() {
         tracing::warn!(

@@ -26,16 +26,15 @@ impl Listening {
     /// Whether only one of the two can be had: both take what comes to one port.
     pub fn excludes(&self, other: &Listening) -> bool {
         let (one, two) = (self.address, other.address);
-        let covers = |wide: SocketAddr, narrow: SocketAddr| {
-            wide.ip() == narrow.ip()
-                || wide.ip().is_unspecified() && wide.is_ipv4() == narrow.is_ipv4()
-        };
         let same_transport = self.tcp && other.tcp || self.udp && other.udp;
-        one.port() != 0
-            && one.port() == two.port()
-            && same_transport
-            && (covers(one, two) || covers(two, one))
+        one.port() != 0 && same_transport && (covers(one, two) || covers(two, one))
     }
+}
+
+/// Whether who listens at the one address has what comes to the other.
+pub(crate) fn covers(wide: SocketAddr, narrow: SocketAddr) -> bool {
+    let is_wide = wide.ip().is_unspecified() && wide.is_ipv4() == narrow.is_ipv4();
+    wide.port() == narrow.port() && (wide.ip() == narrow.ip() || is_wide)
 }
 
 /// A folder that must be there or be made, and be written to.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use quinn::{ConnectionError, Endpoint, EndpointConfig, TokioRuntime};
+use quinn::{ConnectionError, Endpoint, EndpointConfig};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::net::lookup_host;
@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::binding::Binding;
+use super::marking::{self, Marking};
 use super::wire::{self, Heard, Wire};
 use super::{Target, protocols, quic, tcp};
 use crate::support::backoff::Backoff;
@@ -83,7 +84,7 @@ pub(crate) struct Dialer {
 
 /// A connection that is agreed on.
 enum Connected {
-    Quic(Endpoint, quinn::Connection),
+    Quic(Endpoint, quinn::Connection, Arc<Marking>),
     Tcp(Box<Stream>),
 }
 
@@ -191,15 +192,15 @@ impl Dialer {
     }
 
     async fn connect_quic(&self, address: SocketAddr) -> Result<Connected, String> {
-        let opened = self.binding.udp(address).and_then(|socket| {
-            let runtime = Arc::new(TokioRuntime);
-            Endpoint::new(EndpointConfig::default(), None, socket, runtime)
-        });
-        let endpoint = opened.map_err(|error| format!("{}: {error}", self.binding))?;
+        let opened = self
+            .binding
+            .udp(address)
+            .and_then(|socket| marking::endpoint(EndpointConfig::default(), None, socket));
+        let (endpoint, marking) = opened.map_err(|error| format!("{}: {error}", self.binding))?;
         let connecting = endpoint.connect_with(self.peer.quic.clone(), address, &self.peer.host);
         let connecting = connecting.map_err(|error| error.to_string())?;
         match timeout(HANDSHAKE_PATIENCE, connecting).await {
-            Ok(Ok(connection)) => Ok(Connected::Quic(endpoint, connection)),
+            Ok(Ok(connection)) => Ok(Connected::Quic(endpoint, connection, marking)),
             Ok(Err(error)) => Err(quic::explain(&error)),
             Err(_) => Err(format!(
                 "{address} does not answer: is its link input running, and UDP \
@@ -230,8 +231,9 @@ impl Dialer {
     async fn keep(&mut self, connected: Connected, address: SocketAddr, source: IpAddr) -> End {
         let (path, heard) = (self.path, self.heard.clone());
         match connected {
-            Connected::Quic(endpoint, connection) => {
-                let wire = Wire::quic(connection.clone());
+            Connected::Quic(endpoint, connection, marking) => {
+                let wire = Wire::quic(connection.clone(), marking.clone());
+                marking.is_scalable(wire.hears_marks());
                 let number = wire.number();
                 self.tell(&wire);
                 if heard.send(Heard::Up { path, wire }).await.is_err() {
@@ -290,7 +292,7 @@ impl Dialer {
         }
         loop {
             sleep(UDP_AGAIN).await;
-            if let Ok(Connected::Quic(_, connection)) = self.connect_quic(address).await {
+            if let Ok(Connected::Quic(_, connection, _)) = self.connect_quic(address).await {
                 connection.close(0u32.into(), b"only asked");
                 return;
             }

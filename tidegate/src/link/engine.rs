@@ -41,13 +41,16 @@ impl Engine {
         let now = self.clock.now();
         match heard {
             Heard::Up { path, wire } if path < self.wires.len() => {
-                let options = PathOptions { remembered: self.remembered[path], cap: None };
+                let hears_marks = wire.hears_marks();
+                let options =
+                    PathOptions { remembered: self.remembered[path], cap: None, hears_marks };
                 self.wires[path] = Some(wire);
                 self.link.path_up(path, now, options);
             }
             Heard::Up { .. } => {}
             Heard::Packet { path, number, packet } => {
-                if self.is_current(path, number) {
+                if let Some(wire) = self.current(path, number) {
+                    self.link.marked(path, wire.take_marked());
                     match self.link.receive(path, &packet, now) {
                         Ok(()) => self.is_met = true,
                         Err(_) => self.strange += 1,
@@ -55,7 +58,7 @@ impl Engine {
                 }
             }
             Heard::Down { path, number } => {
-                if self.is_current(path, number) {
+                if self.current(path, number).is_some() {
                     let rate = self.link.path_status(path).rate;
                     if !rate.is_zero() {
                         self.remembered[path] = Some(rate);
@@ -67,9 +70,9 @@ impl Engine {
         }
     }
 
-    fn is_current(&self, path: usize, number: u64) -> bool {
+    fn current(&self, path: usize, number: u64) -> Option<&Wire> {
         let wire = self.wires.get(path).and_then(Option::as_ref);
-        wire.is_some_and(|wire| wire.number() == number)
+        wire.filter(|wire| wire.number() == number)
     }
 
     /// Lets time pass and sends what may go now.

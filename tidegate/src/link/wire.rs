@@ -8,8 +8,9 @@ use quinn::VarInt;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::mpsc;
 
+use super::marking::Marking;
 use super::thread::count_packet;
-use super::{PROTOCOL_LETTERS, quic, tcp};
+use super::{PROTOCOL_LETTERS, PROTOCOL_MARKS, quic, tcp};
 use crate::support::tls::{Certificate, Role, Stream};
 
 /// Tells connections apart, over all links of the process.
@@ -32,6 +33,8 @@ pub(crate) struct Met {
     pub(crate) certificate: Option<CertificateDer<'static>>,
     /// Whether it reads letters that come with records.
     pub(crate) reads_letters: bool,
+    /// Whether it counts marks of congestion, and hears of those that are counted here.
+    pub(crate) hears_marks: bool,
     /// Whether its certificate lets it be a node.
     pub(crate) may_be_node: bool,
 }
@@ -45,8 +48,9 @@ impl Met {
         let read = certificate.as_ref().and_then(|der| Certificate::read(der).ok());
         let may_be_node = read.as_ref().is_some_and(|read| read.may_be(Role::Node));
         let name = read.and_then(|certificate| certificate.common_name).map(Into::into);
-        let reads_letters = protocol == Some(PROTOCOL_LETTERS);
-        Met { name, certificate, reads_letters, may_be_node }
+        let hears_marks = protocol == Some(PROTOCOL_MARKS);
+        let reads_letters = hears_marks || protocol == Some(PROTOCOL_LETTERS);
+        Met { name, certificate, reads_letters, hears_marks, may_be_node }
     }
 
     /// The same of a TLS connection.
@@ -57,7 +61,8 @@ impl Met {
 
 #[derive(Debug)]
 enum Way {
-    Quic(quinn::Connection),
+    /// And what its socket counts.
+    Quic(quinn::Connection, Arc<Marking>),
     /// To the task that writes.
     Tcp(mpsc::Sender<Vec<u8>>),
 }
@@ -91,10 +96,10 @@ pub(crate) enum Heard {
 }
 
 impl Wire {
-    /// A QUIC connection.
-    pub(crate) fn quic(connection: quinn::Connection) -> Self {
+    /// A QUIC connection, and what its socket counts.
+    pub(crate) fn quic(connection: quinn::Connection, marking: Arc<Marking>) -> Self {
         let (number, met) = (NUMBERS.fetch_add(1, Ordering::Relaxed), quic::met(&connection));
-        Wire { number, met, way: Way::Quic(connection) }
+        Wire { number, met, way: Way::Quic(connection, marking) }
     }
 
     /// A TCP connection, and where its task finds what it is to write.
@@ -111,7 +116,7 @@ impl Wire {
 
     /// Closes it and says why, where that can be said.
     pub(crate) fn refuse(&self, why: &str) {
-        if let Way::Quic(connection) = &self.way {
+        if let Way::Quic(connection, _) = &self.way {
             connection.close(VarInt::from_u32(1), why.as_bytes());
         }
     }
@@ -121,10 +126,23 @@ impl Wire {
         self.number
     }
 
+    /// Whether marks are counted, and told.
+    pub(crate) fn hears_marks(&self) -> bool {
+        self.met.hears_marks && matches!(self.way, Way::Quic(..))
+    }
+
+    /// Packets that came marked since this was asked last.
+    pub(crate) fn take_marked(&self) -> u64 {
+        match &self.way {
+            Way::Quic(connection, marking) => marking.take(|| connection.remote_address()),
+            Way::Tcp(_) => 0,
+        }
+    }
+
     /// What it is, in a word.
     pub(crate) fn transport(&self) -> &'static str {
         match self.way {
-            Way::Quic(_) => "quic",
+            Way::Quic(..) => "quic",
             Way::Tcp(_) => "tcp",
         }
     }
@@ -135,7 +153,7 @@ impl Wire {
         packet.push(path as u8);
         match &self.way {
             // A connection that is gone is heard of by its own task.
-            Way::Quic(connection) => drop(connection.send_datagram(packet.into())),
+            Way::Quic(connection, _) => drop(connection.send_datagram(packet.into())),
             Way::Tcp(packets) => drop(packets.try_send(packet)),
         }
     }
@@ -143,7 +161,7 @@ impl Wire {
 
 impl Drop for Wire {
     fn drop(&mut self) {
-        if let Way::Quic(connection) = &self.way {
+        if let Way::Quic(connection, _) = &self.way {
             connection.close(VarInt::from_u32(0), b"done");
         }
     }

@@ -138,7 +138,7 @@ const STAGE: Metric = Metric::histogram(
 const BOUND: Metric =
     Metric::gauge("tidegate_stream_bound_seconds", "Latency bound on residence, as configured.");
 /// Every metric.
-pub const ALL: [Metric; 143] = [
+pub const ALL: [Metric; 144] = [
     INFO,
     UPTIME,
     HELD,
@@ -282,6 +282,7 @@ pub const ALL: [Metric; 143] = [
     frames::SKIPPED,
     frames::LATE,
     frames::SUBSCRIPTIONS,
+    frames::ASIDE,
 ];
 
 /// Upper edges of the stage histograms: from a scheduler's own cost to a long outage, with the default

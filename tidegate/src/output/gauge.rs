@@ -85,6 +85,8 @@ impl Gauge {
             in_flight: Size(unacknowledged - login_left),
             unsent: Size(info.unsent.min(unacknowledged)),
             lost: Size(info.resent),
+            // What a kernel makes of marks shows in its window.
+            marked: Size::ZERO,
             is_timeout: std::mem::replace(&mut self.is_timed_out, info.is_timeout),
             tcp: Some(info.into()),
         })

@@ -58,7 +58,7 @@ use self::recent::Recent;
 pub use self::recent::RecentLimit;
 use self::register::{NEWS_MAX, Registrar};
 use self::replica::ReplicaDisk;
-pub use self::replica::ReplicaOptions;
+pub use self::replica::{ReplicaOptions, SetAside};
 pub use self::sender::{SendOptions, topics};
 use self::service::FramesService;
 pub use self::shelf::Shelf;

@@ -17,15 +17,14 @@
 //! 5. The response waits in the hall as well, in its listener's queue, and is handed to the client.
 //! 6. Whatever ends the exchange, `exit.rs` tells the hall, the counters and the access log.
 //!
-//! A request stays on one thread (`threads.rs`), whose connections and view of what is in force nobody shares (`way.rs`);
-//! the hall is one for all. `doors.rs` has the listeners' sockets; `reload.rs` puts another configuration in force.
+//! A request stays on one thread (`threads.rs`), whose connections and view of what is in force nobody shares (`worker.rs`);
+//! the hall is one for all. `sockets.rs` has the listeners' sockets; `reload.rs` puts another configuration in force.
 
 mod access_log;
 mod answer;
 mod body;
 mod connection;
 mod counts;
-mod doors;
 pub mod envoy;
 mod exchange;
 mod exit;
@@ -39,6 +38,7 @@ mod reload;
 mod room;
 mod routes;
 mod run;
+mod sockets;
 mod sources;
 mod starts;
 mod target;
@@ -46,7 +46,7 @@ mod threads;
 mod upgrade;
 mod upload;
 mod upstream;
-mod way;
+mod worker;
 
 pub use self::counts::{ProxyCounts, ProxyFigures};
 pub(crate) use self::listener::Guest;

@@ -2,6 +2,7 @@
 
 pub(crate) mod far;
 mod identity;
+mod marks;
 mod nodes;
 mod processes;
 mod vanish;

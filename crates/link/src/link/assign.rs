@@ -178,7 +178,7 @@ mod tests {
         let mut link = Link::new(LinkOptions::new(1, 2));
         let remembered = Some(Rate::new(1e6));
         for path in 0..2 {
-            link.path_up(path, START, PathOptions { remembered, cap: None });
+            link.path_up(path, START, PathOptions { remembered, ..PathOptions::default() });
         }
         link
     }

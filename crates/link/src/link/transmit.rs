@@ -67,6 +67,9 @@ impl Link {
             if packet.len() + ACK_MAX + PING_MAX <= self.options.packet_max
                 && let Some(ack) = self.paths[other].received.ack(now, other as u8, other == path)
             {
+                if let Some(marks) = self.paths[other].received.marks(other as u8) {
+                    LinkFrame::Marks(marks).encode(&mut packet);
+                }
                 LinkFrame::Ack(ack).encode(&mut packet);
             }
         }

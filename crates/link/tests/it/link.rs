@@ -3,3 +3,4 @@
 mod figures;
 mod hostile;
 mod keeping;
+mod marks;

@@ -5,6 +5,7 @@
 //! it sees is not changed by that. The same seed and the same packets give the same departures. The pump
 //! of `net` and simulations in virtual time use the same code.
 
+mod aqm;
 mod chances;
 mod cross;
 mod loss;
@@ -20,6 +21,7 @@ use tidegate_types::units::Time;
 
 use crate::sim::random::Random;
 
+pub use self::aqm::{Ecn, Tag};
 pub use self::chances::{CHANCE, Chances, ChancesError};
 pub use self::cross::Cross;
 pub use self::loss::{GilbertElliott, Loss};
@@ -200,6 +202,13 @@ impl<T> Direction<T> {
         direction
     }
 
+    /// The same, with packets that can be marked: where the tag of one is.
+    #[must_use]
+    pub fn tagged(mut self, tag: for<'a> fn(&'a mut T) -> &'a mut Tag) -> Self {
+        self.queue.tag = Some(tag);
+        self
+    }
+
     /// What has happened so far.
     pub fn counts(&self) -> Counts {
         self.counts
@@ -297,10 +306,23 @@ impl<T> Direction<T> {
 
     fn enqueue(&mut self, at: Time, bytes: u64, item: Option<T>) {
         match self.queue.push(at, bytes, item, &mut self.random.queue) {
-            Ok(()) if self.server.is_idle() => self.server.begin(at, bytes),
+            Ok(()) if self.server.is_idle() => self.begin(at),
             Ok(()) => {}
             Err(Some(item)) => self.lose(Cause::Queue, item),
             Err(None) => self.counts.cross_refused += 1,
+        }
+    }
+
+    /// The next packet begins, if there is one.
+    fn begin(&mut self, at: Time) {
+        if let Some(bytes) = self.queue.next(at) {
+            self.server.begin(at, bytes);
+        }
+        while let Some(dropped) = self.queue.take_dropped() {
+            match dropped {
+                Some(item) => self.lose(Cause::Queue, item),
+                None => self.counts.cross_refused += 1,
+            }
         }
     }
 
@@ -309,9 +331,7 @@ impl<T> Direction<T> {
         self.now = at;
         self.server.complete();
         let Some((bytes, item)) = self.queue.pop(at) else { return };
-        if let Some(bytes) = self.queue.head() {
-            self.server.begin(at, bytes);
-        }
+        self.begin(at);
         let is_lost = self.fate.is_lost(&mut self.random.loss);
         let Some(item) = item else {
             self.counts.cross += 1;

@@ -1,9 +1,10 @@
-//! The queue before the wire: first in, first out, bounded in bytes; drop-tail or RED.
+//! The queue before the wire, bounded in bytes: first in, first out, and drop-tail or RED; or one that signals early.
 
 use std::collections::VecDeque;
 
 use tidegate_types::units::Time;
 
+use super::aqm::{CoDel, Coupled, Ecn, Tag};
 use crate::sim::random::Random;
 
 /// Which packets a queue refuses.
@@ -13,6 +14,10 @@ pub enum Discipline {
     DropTail,
     /// Some of them earlier, at random.
     Red(Red),
+    /// Those at the head of a queue that stands, or they are marked: RFC 8289.
+    CoDel,
+    /// A queue of its own for those that are ECT(1), which are marked early, beside a classic one: RFC 9332.
+    DualPi2,
 }
 
 /// Random early detection as of Floyd and Jacobson 1993, counted in bytes.
@@ -35,23 +40,34 @@ impl Red {
     }
 }
 
+/// Where a packet's tag is.
+pub(super) type TagOf<T> = for<'a> fn(&'a mut T) -> &'a mut Tag;
+
 /// A packet that waits; `None` for one of the cross traffic.
 #[derive(Clone, Debug)]
 struct Waiting<T> {
     bytes: u64,
     item: Option<T>,
+    since: Time,
 }
 
-/// The queue. The packet that is being sent stays in it until it has left.
+/// The queue. The packet that is being sent counts until it has left.
 #[derive(Clone, Debug)]
 pub(super) struct Queue<T> {
     discipline: Discipline,
     limit: u64,
-    waiting: VecDeque<Waiting<T>>,
+    /// All packets, but those of L4S, which are the second queue of a dual one.
+    lanes: [VecDeque<Waiting<T>>; 2],
+    sending: Option<Waiting<T>>,
     bytes: u64,
     /// How many of them are not cross traffic.
     items: usize,
     average: Average,
+    codel: CoDel,
+    coupled: Coupled,
+    pub(super) tag: Option<TagOf<T>>,
+    /// Dropped at the head; `None` within for cross traffic.
+    dropped: VecDeque<Option<T>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +82,19 @@ struct Average {
 impl<T> Queue<T> {
     pub(super) fn new(discipline: Discipline, limit: u64) -> Self {
         let average = Average { bytes: 0.0, since_drop: -1.0, empty_since: Some(Time::ZERO) };
-        Queue { discipline, limit, waiting: VecDeque::new(), bytes: 0, items: 0, average }
+        Queue {
+            discipline,
+            limit,
+            lanes: [VecDeque::new(), VecDeque::new()],
+            sending: None,
+            bytes: 0,
+            items: 0,
+            average,
+            codel: CoDel::default(),
+            coupled: Coupled::default(),
+            tag: None,
+            dropped: VecDeque::new(),
+        }
     }
 
     /// Another bound from now on; what waits beyond it stays.
@@ -83,9 +111,8 @@ impl<T> Queue<T> {
         self.items > 0
     }
 
-    /// Size of the packet at the head.
-    pub(super) fn head(&self) -> Option<u64> {
-        self.waiting.front().map(|head| head.bytes)
+    fn heads(&self) -> [Option<Time>; 2] {
+        [0, 1].map(|lane| self.lanes[lane].front().map(|head| head.since))
     }
 
     /// Takes a packet, or gives it back.
@@ -93,12 +120,12 @@ impl<T> Queue<T> {
         &mut self,
         now: Time,
         bytes: u64,
-        item: Option<T>,
+        mut item: Option<T>,
         random: &mut Random,
     ) -> Result<(), Option<T>> {
         let is_early = match self.discipline {
-            Discipline::DropTail => false,
             Discipline::Red(red) => self.average.is_early(&red, now, self.bytes, random),
+            _ => false,
         };
         if is_early || self.bytes + bytes > self.limit {
             return Err(item);
@@ -106,19 +133,75 @@ impl<T> Queue<T> {
         self.bytes += bytes;
         self.items += usize::from(item.is_some());
         self.average.empty_since = None;
-        self.waiting.push_back(Waiting { bytes, item });
+        let mut lane = 0;
+        if self.discipline == Discipline::DualPi2 {
+            self.coupled.update(now, self.heads());
+            let ecn = item.as_mut().zip(self.tag).map(|(item, tag)| tag(item).ecn);
+            lane = usize::from(matches!(ecn, Some(Ecn::Ect1 | Ecn::Ce)));
+        }
+        self.lanes[lane].push_back(Waiting { bytes, item, since: now });
         Ok(())
     }
 
-    /// The packet at the head leaves; `None` within for one of the cross traffic.
+    /// Size of the next packet, which is being sent from now on.
+    pub(super) fn next(&mut self, now: Time) -> Option<u64> {
+        loop {
+            let lane = match self.discipline {
+                Discipline::DualPi2 => {
+                    self.coupled.update(now, self.heads());
+                    Coupled::turn(self.heads())
+                }
+                _ => usize::from(self.lanes[0].is_empty()),
+            };
+            let mut packet = self.lanes[lane].pop_front()?;
+            let waited = now.since(packet.since);
+            let signals = match self.discipline {
+                Discipline::DropTail | Discipline::Red(_) => false,
+                Discipline::CoDel => self.codel.signals(now, waited, self.bytes - packet.bytes),
+                Discipline::DualPi2 => {
+                    self.coupled.signals(waited, lane, self.lanes[lane].is_empty())
+                }
+            };
+            let mut nothing = Tag::default();
+            let tag = match packet.item.as_mut().zip(self.tag) {
+                Some((item, tag)) => tag(item),
+                None => &mut nothing,
+            };
+            if signals && tag.ecn == Ecn::NotEct {
+                self.count_out(now, &packet);
+                self.dropped.push_back(packet.item);
+                continue;
+            }
+            if signals {
+                tag.ecn = Ecn::Ce;
+            }
+            tag.waited = waited;
+            let bytes = packet.bytes;
+            self.sending = Some(packet);
+            return Some(bytes);
+        }
+    }
+
+    /// What was dropped at the head since; `None` within for cross traffic.
+    pub(super) fn take_dropped(&mut self) -> Option<Option<T>> {
+        self.dropped.pop_front()
+    }
+
+    /// The packet that is being sent leaves, or else that at the head; `None` within for one of the cross traffic.
     pub(super) fn pop(&mut self, now: Time) -> Option<(u64, Option<T>)> {
-        let head = self.waiting.pop_front()?;
-        self.bytes -= head.bytes;
-        self.items -= usize::from(head.item.is_some());
-        if self.waiting.is_empty() {
+        let [classic, low] = &mut self.lanes;
+        let sent = self.sending.take();
+        let packet = sent.or_else(|| classic.pop_front()).or_else(|| low.pop_front())?;
+        self.count_out(now, &packet);
+        Some((packet.bytes, packet.item))
+    }
+
+    fn count_out(&mut self, now: Time, packet: &Waiting<T>) {
+        self.bytes -= packet.bytes;
+        self.items -= usize::from(packet.item.is_some());
+        if self.bytes == 0 {
             self.average.empty_since = Some(now);
         }
-        Some((head.bytes, head.item))
     }
 }
 
@@ -166,7 +249,7 @@ mod tests {
         assert_eq!(queue.push(Time::ZERO, 1, Some(7), &mut random), Err(Some(7)));
         assert_eq!((queue.bytes(), queue.has_items()), (2500, true));
         assert_eq!(queue.pop(Time::ZERO), Some((1000, Some(0))));
-        assert_eq!((queue.head(), queue.has_items()), (Some(1500), false));
+        assert_eq!((queue.next(Time::ZERO), queue.has_items()), (Some(1500), false));
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! One connection over the link: packets, acknowledgements, retransmission, both ends of it.
 //!
-//! Its sender takes bytes at once (the node's window is what limits them) and counts what a congestion
-//! window holds back as `unsent`. A packet is known to be lost when three that were sent later have been
-//! acknowledged. After a timeout everything that is not acknowledged counts as lost (RFC 5681, 3.1; RFC 6298, 5.4 to
-//! 5.7): it goes again in order, as the congestion window allows.
+//! Its sender takes bytes at once (the node's window is what limits them) and counts what a congestion window holds back as
+//! `unsent`. A packet is lost when three that were sent later have been acknowledged. After a timeout all that is not acknowledged
+//! counts as lost (RFC 5681, 3.1; RFC 6298, 5.4 to 5.7): it goes again in order, as the congestion window allows.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -16,6 +15,7 @@ use super::feedback::Shape;
 use super::link::{Packet, Reply};
 use super::loss_based::{LossBased, PACKET};
 use super::scenario::{ConnectionSpec, Order};
+use crate::link::{Ecn, Tag};
 
 /// Later packets that must be acknowledged before one is taken for lost.
 const REORDER: u64 = 3;
@@ -31,6 +31,15 @@ pub(super) struct Piece {
     pub(super) delivery: Option<DeliveryId>,
     /// How many bytes of it.
     pub(super) bytes: u64,
+}
+
+/// A copy of a segment that came: its number, place of sending, bytes, and whether it was marked.
+#[derive(Clone, Copy, Debug)]
+struct Came {
+    number: u64,
+    sent: u64,
+    bytes: u64,
+    is_marked: bool,
 }
 
 #[derive(Debug)]
@@ -68,15 +77,17 @@ pub(super) struct Connection {
     handed: u64,
     delivered: u64,
     lost: u64,
+    /// Bytes that came marked.
+    marked: u64,
     /// Bytes on the wire: sent, not acknowledged, not known to be lost.
     under_way: u64,
-    /// Copies acknowledged and not heard yet: when they are, their numbers and places of sending.
-    acks: VecDeque<(Time, u64, u64)>,
+    /// Copies acknowledged and not heard yet, and when they are.
+    acks: VecDeque<(Time, Came)>,
     /// The far end: the next number in order, and what came before its turn.
     expected: u64,
     early: BTreeMap<u64, Piece>,
-    /// What its replies say, until one is there: the reply, number and place of a copy that came.
-    said: VecDeque<(u64, u64, u64)>,
+    /// What its replies say, until one is there: the reply, and a copy that came.
+    said: VecDeque<(u64, Came)>,
     /// Deliveries that are complete since a reply.
     confirmed: VecDeque<(u64, DeliveryId)>,
     replies: u64,
@@ -87,6 +98,8 @@ pub(super) struct Connection {
     recovered: u64,
     /// The timer had fired at the last sample, or has since.
     is_timed_out: bool,
+    /// Until then the pace holds the next packet back, and until when the driver knows.
+    paced: (Time, Time),
     /// Whether the driver has planned its timer.
     pub(super) has_timer: bool,
 }
@@ -116,6 +129,7 @@ impl Connection {
             handed: 0,
             delivered: 0,
             lost: 0,
+            marked: 0,
             under_way: 0,
             acks: VecDeque::new(),
             expected: 0,
@@ -128,6 +142,7 @@ impl Connection {
             backoff: 0,
             recovered: 0,
             is_timed_out: false,
+            paced: (Time::ZERO, Time::ZERO),
             has_timer: false,
         }
     }
@@ -167,6 +182,9 @@ impl Connection {
         if self.under_way > 0 && self.under_way + bytes > window {
             return None;
         }
+        if let Some(pace) = self.window.as_ref().and_then(|window| window.pace(self.srtt)) {
+            (self.paced.0 <= now).then(|| self.paced.0 = now + pace.time_for(Size(bytes)))?;
+        }
         if self.under_way == 0 {
             self.progress_at = now;
         }
@@ -176,20 +194,29 @@ impl Connection {
         Some(self.transmit(number))
     }
 
+    /// When its pace lets a packet go, if the driver does not know it yet.
+    pub(super) fn take_paced(&mut self, now: Time) -> Option<Time> {
+        let (until, known) = &mut self.paced;
+        (*until > now && *known <= now).then(|| *known = *until)?;
+        Some(*until)
+    }
+
     fn transmit(&mut self, number: u64) -> Packet {
         self.last_sent += 1;
         let segment = &mut self.segments[(number - self.base) as usize];
         let (sent, bytes) = (self.last_sent, segment.piece.bytes);
         segment.sent = Some(sent);
         self.under_way += bytes;
-        Packet { flow: self.flow, epoch: self.epoch, number, sent, bytes }
+        let tag = Tag { ecn: self.spec.ecn, ..Tag::default() };
+        Packet { flow: self.flow, epoch: self.epoch, number, sent, bytes, tag }
     }
 
     /// A packet reached the far end; answers with what is complete in order. A reply is due.
     pub(super) fn arrive(&mut self, packet: Packet) -> Vec<Piece> {
-        let Packet { number, sent, .. } = packet;
+        let Packet { number, sent, bytes, tag, .. } = packet;
         self.replies += 1;
-        self.said.push_back((self.replies, number, sent));
+        let is_marked = tag.ecn == Ecn::Ce;
+        self.said.push_back((self.replies, Came { number, sent, bytes, is_marked }));
         let is_known = number < self.expected || self.early.contains_key(&number);
         let kept = number.checked_sub(self.base).and_then(|at| self.segments.get(at as usize));
         let Some(piece) = kept.map(|segment| segment.piece).filter(|_| !is_known) else {
@@ -223,8 +250,8 @@ impl Connection {
     /// acknowledgements. One that was lost is made good by the next.
     pub(super) fn replied(&mut self, now: Time, reply: Reply) -> (Vec<DeliveryId>, Time) {
         let heard = self.shape.heard(now);
-        while let Some((_, number, sent)) = self.said.pop_front_if(|said| said.0 <= reply.number) {
-            self.acks.push_back((heard, number, sent));
+        while let Some((_, came)) = self.said.pop_front_if(|said| said.0 <= reply.number) {
+            self.acks.push_back((heard, came));
         }
         let mut confirmed = Vec::new();
         while let Some((_, id)) = self.confirmed.pop_front_if(|said| said.0 <= reply.number) {
@@ -236,16 +263,17 @@ impl Connection {
     /// Hears all that is to be heard by now; answers with the sample that a sender takes, and with what
     /// it sends again.
     pub(super) fn hear(&mut self, now: Time) -> (Option<PathSample>, Vec<Packet>) {
-        let (delivered, mut newest) = (self.delivered, None);
+        let (delivered, marked, mut newest) = (self.delivered, self.marked, None);
         let known = delivered + self.ahead_bytes;
         // A window that was not in use does not grow.
         let is_full =
             self.window.as_ref().is_some_and(|one| self.under_way + 2 * PACKET >= one.window());
-        while let Some(&(at, number, sent)) = self.acks.front() {
+        while let Some(&(at, Came { number, sent, bytes, is_marked })) = self.acks.front() {
             if at > now {
                 break;
             }
             self.acks.pop_front();
+            self.marked += if is_marked { bytes } else { 0 };
             // The copy that arrived tells what was sent before it, whichever copy was sent last.
             self.newest_acked = self.newest_acked.max(sent);
             newest = newest.max(self.acked(number));
@@ -267,7 +295,7 @@ impl Connection {
         if newly > 0 {
             (self.progress_at, self.backoff) = (now, 0);
             if let Some(window) = self.window.as_mut().filter(|_| is_full) {
-                window.acked(now, self.srtt, newly);
+                window.acked(now, self.srtt, newly, self.marked - marked);
             }
         }
         let again = self.find_lost();
@@ -281,6 +309,7 @@ impl Connection {
             in_flight: Size(self.handed - there),
             unsent: Size(self.waiting()),
             lost: Size(self.lost),
+            marked: Size(self.marked),
             is_timeout: self.is_timed_out || self.base < self.recovered,
             ..PathSample::default()
         };

@@ -110,6 +110,7 @@ fn scenario(world: &world::World, folder: &Path) -> anyhow::Result<(Scenario, St
             feedback: Feedback::Polled(SAMPLE),
             segment: PACKET.0,
             headers: PACKET.1,
+            ..ConnectionSpec::default()
         },
         link: LinkSpec { uplink, downlink },
         load: load.collect::<anyhow::Result<_>>()?,

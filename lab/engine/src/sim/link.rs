@@ -1,5 +1,7 @@
 //! What crosses the link of a scenario.
 
+use crate::link::Tag;
+
 /// What crosses the uplink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packet {
@@ -11,6 +13,7 @@ pub(super) struct Packet {
     /// Its place in the connection's order of sending: a packet sent again has a new one.
     pub(super) sent: u64,
     pub(super) bytes: u64,
+    pub(super) tag: Tag,
 }
 
 /// What comes back: that everything up to some reply is there.

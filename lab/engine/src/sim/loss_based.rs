@@ -1,9 +1,10 @@
 //! A loss-based congestion window, for connections that a kernel limits and for competitors.
-//! The textbook's Reno (RFC 5681) with SACK-like detection, or CUBIC (RFC 9438).
+//! The textbook's Reno (RFC 5681) with SACK-like detection, CUBIC (RFC 9438), or Prague, which marks govern as well.
 
 use std::time::Duration;
 
-use tidegate_types::units::Time;
+use tidegate_capacity::Prague;
+use tidegate_types::units::{Rate, Size, Time};
 
 use super::cubic::Cubic;
 
@@ -24,6 +25,7 @@ enum Law {
     Reno(f64, f64),
     /// And bytes acknowledged that are no whole packet.
     Cubic(Cubic, u64),
+    Prague(Prague),
 }
 
 impl LossBased {
@@ -35,9 +37,17 @@ impl LossBased {
         LossBased { law: Law::Cubic(Cubic::new(), 0), recover: 0 }
     }
 
+    pub(super) fn prague() -> Self {
+        LossBased { law: Law::Prague(Prague::default()), recover: 0 }
+    }
+
     /// A fresh one of the same law.
     pub(super) fn anew(&self) -> Self {
-        if matches!(self.law, Law::Reno(..)) { LossBased::reno() } else { LossBased::cubic() }
+        match self.law {
+            Law::Reno(..) => LossBased::reno(),
+            Law::Cubic(..) => LossBased::cubic(),
+            Law::Prague(_) => LossBased::prague(),
+        }
     }
 
     /// Bytes that may be under way.
@@ -45,11 +55,18 @@ impl LossBased {
         match &self.law {
             Law::Reno(window, _) => *window as u64,
             Law::Cubic(cubic, _) => (cubic.window() * PACKET as f64) as u64,
+            Law::Prague(prague) => prague.window() as u64,
         }
     }
 
-    /// Bytes were acknowledged while the window was in use.
-    pub(super) fn acked(&mut self, now: Time, rtt: Duration, bytes: u64) {
+    /// Bytes/s at which its packets are spaced: Prague's, for a burst would be marked.
+    pub(super) fn pace(&self, rtt: Duration) -> Option<Rate> {
+        let paces = matches!(self.law, Law::Prague(_)) && !rtt.is_zero();
+        paces.then(|| Rate::of(Size(self.window()), rtt))
+    }
+
+    /// Bytes were acknowledged while the window was in use; so many of them came marked.
+    pub(super) fn acked(&mut self, now: Time, rtt: Duration, bytes: u64, marked: u64) {
         match &mut self.law {
             Law::Reno(window, threshold) => {
                 let bytes = bytes as f64;
@@ -61,6 +78,7 @@ impl LossBased {
                 (0..whole / PACKET).for_each(|_| cubic.acked(now, rtt));
                 *part = whole % PACKET;
             }
+            Law::Prague(prague) => prague.acked(now, rtt, Size(bytes), Size(marked)),
         }
     }
 
@@ -76,6 +94,7 @@ impl LossBased {
                 *window = *threshold;
             }
             Law::Cubic(cubic, _) => cubic.lost(),
+            Law::Prague(prague) => prague.lost(),
         }
     }
 
@@ -85,6 +104,7 @@ impl LossBased {
         match &mut self.law {
             Law::Reno(window, _) => *window = PACKET as f64,
             Law::Cubic(cubic, _) => cubic.restarted(),
+            Law::Prague(prague) => *prague = Prague::default(),
         }
     }
 }
@@ -98,7 +118,7 @@ mod tests {
     #[test]
     fn it_doubles_then_halves_once_a_round_then_adds_a_packet() {
         let mut reno = LossBased::reno();
-        let acked = |reno: &mut LossBased| reno.acked(Time::ZERO, RTT, 14_600);
+        let acked = |reno: &mut LossBased| reno.acked(Time::ZERO, RTT, 14_600, 0);
         acked(&mut reno);
         assert_eq!(reno.window(), 29_200);
         reno.lost(3, 20);
@@ -116,9 +136,9 @@ mod tests {
     #[test]
     fn cubic_counts_whole_packets_and_falls_to_seven_tenths_once_a_round() {
         let mut cubic = LossBased::cubic();
-        cubic.acked(Time::ZERO, RTT, PACKET / 2);
+        cubic.acked(Time::ZERO, RTT, PACKET / 2, 0);
         assert_eq!(cubic.window(), 14_600);
-        cubic.acked(Time::ZERO, RTT, PACKET / 2);
+        cubic.acked(Time::ZERO, RTT, PACKET / 2, 0);
         assert_eq!(cubic.window(), 14_600 + PACKET);
         cubic.lost(3, 20);
         cubic.lost(4, 21);

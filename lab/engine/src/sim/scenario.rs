@@ -58,6 +58,8 @@ pub struct ConnectionSpec {
     pub segment: u64,
     /// Headers of a packet, as the link counts it.
     pub headers: u64,
+    /// Whether packets can be marked, and what a mark means.
+    pub ecn: link::Ecn,
 }
 
 impl Default for ConnectionSpec {
@@ -69,6 +71,7 @@ impl Default for ConnectionSpec {
             feedback: Feedback::default(),
             segment: 1460,
             headers: 0,
+            ecn: link::Ecn::default(),
         }
     }
 }
@@ -197,6 +200,8 @@ pub enum FlowKind {
     /// A loss-based flow without end.
     Reno,
     Cubic,
+    /// One whose answer to marks is Prague's.
+    Prague,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -5,6 +5,8 @@
 mod network;
 pub mod peers;
 
+use std::time::Duration;
+
 use tidegate_capacity::pace::cut_size;
 use tidegate_node::io::{
     Control, Destination, Event as Report, Input, Output, OutputId, PathId, PathState,
@@ -25,7 +27,7 @@ use super::load::Load;
 use super::loss_based::LossBased;
 use super::random::Random;
 use super::scenario::{ConnectionSpec, Feedback, FlowKind, Order, Scenario, Window};
-use crate::link::Direction;
+use crate::link::{Direction, Ecn};
 use crate::query::{Judged, Sums};
 
 /// What happened, for the report and for checkers.
@@ -40,6 +42,20 @@ pub struct Outcome {
     sums: Vec<Sums>,
     /// Bytes that the uplink had carried when the loads ended, headers included.
     pub carried: u64,
+    /// What crossed the uplink, where its queue signals early.
+    pub crossed: Vec<Crossed>,
+}
+
+/// A packet that is at the far end.
+#[derive(Clone, Copy, Debug)]
+pub struct Crossed {
+    pub at: Time,
+    /// Whether it is the node's, and no competitor's.
+    pub is_own: bool,
+    pub bytes: u64,
+    /// How long it waited for the wire.
+    pub waited: Duration,
+    pub is_marked: bool,
 }
 
 impl Outcome {
@@ -62,6 +78,8 @@ pub struct World<'s> {
     /// (accepted, refused) offers of each load.
     answers: Vec<(u64, u64)>,
     uplink: Direction<Packet>,
+    /// What crossed a queue that signals early.
+    crossed: Vec<Crossed>,
     downlink: Direction<Reply>,
     /// When each way is looked at next.
     looks: [Time; 2],
@@ -98,9 +116,12 @@ impl<'s> World<'s> {
         // Every competitor has a connection, so that flows and connections have the same numbers.
         let competitor = |flow: usize| {
             let shape = Shape::new(Feedback::Each, random(100 + flow as u64));
-            let spec = ConnectionSpec { order: Order::Kept, ..*spec };
-            let is_cubic = scenario.flow[flow - lanes].kind == FlowKind::Cubic;
-            let window = if is_cubic { LossBased::cubic() } else { LossBased::reno() };
+            let (window, ecn) = match scenario.flow[flow - lanes].kind {
+                FlowKind::Cubic => (LossBased::cubic(), Ecn::NotEct),
+                FlowKind::Prague => (LossBased::prague(), Ecn::Ect1),
+                FlowKind::Reno | FlowKind::Constant(_) => (LossBased::reno(), Ecn::NotEct),
+            };
+            let spec = ConnectionSpec { order: Order::Kept, ecn, ..*spec };
             Connection::new(flow, spec, Some(window), shape)
         };
         let flows = lanes + scenario.flow.len();
@@ -115,7 +136,9 @@ impl<'s> World<'s> {
             busy_until: Time::ZERO,
             loads: scenario.load.iter().enumerate().map(load).collect(),
             answers: vec![(0, 0); scenario.load.len()],
-            uplink: Direction::new(scenario.link.uplink.clone(), seed),
+            uplink: Direction::new(scenario.link.uplink.clone(), seed)
+                .tagged(|packet| &mut packet.tag),
+            crossed: Vec::new(),
             downlink: Direction::new(scenario.link.downlink.clone(), seed ^ BACK),
             looks: [Time::FAR; 2],
             connections: (0..lanes).map(lane).chain((lanes..flows).map(competitor)).collect(),
@@ -189,6 +212,7 @@ impl<'s> World<'s> {
             sums: self.loads.into_iter().map(Load::into_sums).collect(),
             status: self.node.status(self.now),
             ledger: self.ledger,
+            crossed: self.crossed,
             ended: self.now,
             carried: carried.unwrap_or_else(|| self.uplink.counts().arrived_bytes),
         }

@@ -4,6 +4,7 @@ pub mod adapt;
 pub mod beside;
 pub mod fleet;
 pub mod frames;
+pub mod l4s;
 pub mod links;
 pub mod optimum;
 pub mod paper;

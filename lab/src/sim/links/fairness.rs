@@ -13,6 +13,7 @@ use super::table::{NONE, Table, Target};
 use super::way::Way;
 use super::world::{Route, World};
 use crate::link::Options;
+use crate::progress::Progress;
 use crate::report::Findings;
 use tidegate_lab_engine::sim::parallel;
 
@@ -91,6 +92,8 @@ pub(in crate::sim) fn run(seeds: Range<u64>) -> Findings {
             (usual.decreases_on_loss, usual.spares_shared) == (decreases_on_loss, spares_shared);
         (options, is_usual)
     };
+    let progress = Progress::new("link-fairness", 1 + 4 * (2 * 3 + 1));
+    progress.step("disjoint paths", None);
     let neither = parallel::map(&seeds, |&seed| disjoint(&with(false, false).0, seed));
     for (decreases, spares) in [(false, false), (false, true), (true, false), (true, true)] {
         let (options, is_usual) = with(decreases, spares);
@@ -100,6 +103,7 @@ pub(in crate::sim) fn run(seeds: Range<u64>) -> Findings {
         let also = also.concat();
         for (kind, name) in [(Kind::Cubic, "CUBIC"), (Kind::Bbr, "BBR")] {
             for paths in 1..=3 {
+                progress.step(&format!("{paths} paths beside {name}{also}"), None);
                 let played = parallel::map(&seeds, |&seed| play(&options, paths, kind, seed));
                 for (ours, theirs) in played {
                     let name = format!("{paths} paths beside {name}{also}");
@@ -109,6 +113,7 @@ pub(in crate::sim) fn run(seeds: Range<u64>) -> Findings {
                 }
             }
         }
+        progress.step(&format!("disjoint paths{also}"), None);
         let kept = parallel::map(&seeds, |&seed| disjoint(&options, seed));
         for (kept, neither) in kept.into_iter().zip(&neither) {
             let least = target(Some(Target::AtLeast(KEPT)));

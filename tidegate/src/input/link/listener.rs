@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use quinn::{Endpoint, TokioRuntime};
+use quinn::Endpoint;
 use rustls::ServerConfig;
 use tidegate_link::packet::PacketHeader;
 use tidegate_types::account::{Account, Kind, Level, Refusal, Reservation};
@@ -20,6 +20,7 @@ use super::LinkInputOptions;
 use super::life::{HEARD_HERE, LIFE_ROOM, Life};
 use super::sockets::{LinkError, failed, sockets};
 use crate::input::streams::{Names, Streams};
+use crate::link::marking::{self, Marking};
 use crate::link::wire::{self, Heard, Met, Wire, split};
 use crate::link::{protocols, quic, tcp};
 use crate::node::contract::Intake;
@@ -45,7 +46,7 @@ const GOODBYE: Duration = Duration::from_secs(1);
 /// Bound sockets that take no connection yet.
 #[derive(Debug)]
 pub struct LinkListener {
-    endpoints: Vec<Endpoint>,
+    endpoints: Vec<(Endpoint, Arc<Marking>)>,
     listeners: Vec<TcpListener>,
     options: LinkInputOptions,
 }
@@ -60,8 +61,7 @@ pub fn bind(options: LinkInputOptions) -> Result<LinkListener, LinkError> {
     for &address in &options.listen {
         let only_v6 = options.listen.iter().any(SocketAddr::is_ipv4);
         let (socket, listener) = sockets(address, only_v6, options.tcp)?;
-        let opened =
-            Endpoint::new(endpoint.clone(), Some(config.clone()), socket, Arc::new(TokioRuntime));
+        let opened = marking::endpoint(endpoint.clone(), Some(config.clone()), socket);
         endpoints.push(opened.map_err(|source| failed(address, "UDP", source))?);
         listeners.extend(listener);
     }
@@ -96,7 +96,7 @@ struct Lives {
 impl LinkListener {
     /// The addresses that nodes can dial, with the ports that the system chose.
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
-        self.endpoints.iter().filter_map(|endpoint| endpoint.local_addr().ok()).collect()
+        self.endpoints.iter().filter_map(|(endpoint, _)| endpoint.local_addr().ok()).collect()
     }
 
     /// Takes connections until `stop` is true or its sender is gone. What `names` know is not accepted again.
@@ -119,14 +119,14 @@ impl LinkListener {
         });
         // With it all that was accepted ends: nothing outlives the listener.
         let mut tasks = JoinSet::new();
-        for endpoint in &endpoints {
-            tasks.spawn(accept_quic(endpoint.clone(), shared.clone()));
+        for (endpoint, marking) in &endpoints {
+            tasks.spawn(accept_quic(endpoint.clone(), marking.clone(), shared.clone()));
         }
         for listener in listeners {
             tasks.spawn(accept_tcp(listener, shared.clone()));
         }
         let _ = stop.wait_for(|stop| *stop).await;
-        for endpoint in &endpoints {
+        for (endpoint, _) in &endpoints {
             endpoint.close(0u32.into(), b"the far node is stopping");
         }
         tasks.shutdown().await;
@@ -134,13 +134,13 @@ impl LinkListener {
             std::mem::take(&mut *shared.lives.lock().unwrap_or_else(PoisonError::into_inner));
         lives.all.clear();
         let _ = timeout(GOODBYE, async { while lives.tasks.join_next().await.is_some() {} }).await;
-        for endpoint in &endpoints {
+        for (endpoint, _) in &endpoints {
             let _ = timeout(GOODBYE, endpoint.wait_idle()).await;
         }
     }
 }
 
-async fn accept_quic(endpoint: Endpoint, shared: Arc<Shared>) {
+async fn accept_quic(endpoint: Endpoint, marking: Arc<Marking>, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     loop {
         let incoming = tokio::select! {
@@ -148,7 +148,7 @@ async fn accept_quic(endpoint: Endpoint, shared: Arc<Shared>) {
             Some(_) = connections.join_next() => continue,
         };
         let Some(incoming) = incoming else { return };
-        let shared = shared.clone();
+        let (shared, marking) = (shared.clone(), marking.clone());
         let Ok(permit) = shared.answering.clone().try_acquire_owned() else {
             // As if it were lost: it is sent again.
             incoming.ignore();
@@ -165,7 +165,7 @@ async fn accept_quic(endpoint: Endpoint, shared: Arc<Shared>) {
             let answered = timeout(PATIENCE, incoming).await;
             drop(permit);
             let why = match answered {
-                Ok(Ok(connection)) => serve_quic(connection, &shared).await,
+                Ok(Ok(connection)) => serve_quic(connection, marking, &shared).await,
                 Ok(Err(error)) => Some(quic::explain(&error)),
                 Err(_) => Some("no handshake in time".into()),
             };
@@ -198,7 +198,11 @@ async fn accept_tcp(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 /// Serves a QUIC connection to its end. Answers what is wrong with it.
-async fn serve_quic(connection: quinn::Connection, shared: &Arc<Shared>) -> Option<String> {
+async fn serve_quic(
+    connection: quinn::Connection,
+    marking: Arc<Marking>,
+    shared: &Arc<Shared>,
+) -> Option<String> {
     let met = quic::met(&connection);
     let peer = match shared.admit(&met) {
         Ok(peer) => peer,
@@ -235,7 +239,7 @@ async fn serve_quic(connection: quinn::Connection, shared: &Arc<Shared>) -> Opti
             return Some(why);
         }
     };
-    let wire = Wire::quic(connection.clone());
+    let wire = Wire::quic(connection.clone(), marking);
     let number = wire.number();
     let _ = heard.send(Heard::Up { path, wire }).await;
     let _ = heard.send(Heard::Packet { path, number, packet }).await;

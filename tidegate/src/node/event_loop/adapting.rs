@@ -5,13 +5,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use tidegate_node::io::{Control, Input, QueueId};
 use tidegate_node::options::{NodeOptions, OutputOptions, UplinkOptions};
+use tidegate_node::rules::Rules;
 use tidegate_types::record::{DeliveryId, WorkId};
 use tidegate_types::units::Time;
 use tokio::sync::mpsc;
 
 use crate::node::contract::{Adaptation, Arrival};
 use crate::script::board::ScriptBoard;
-use crate::script::{Moment, Ran, Scripts, Seat};
+use crate::script::{LoadError, Moment, Ran, Script, Scripts, Seat};
 use crate::support::http::endpoint::Postman;
 
 /// Time of scripts in one turn of the loop, after which inputs and outputs are heard. One call more may
@@ -138,16 +139,37 @@ impl Adapting {
         now: Time,
         (mut adaptation, outputs, uplinks): (Adaptation, Vec<OutputOptions>, Vec<UplinkOptions>),
     ) -> anyhow::Result<Adaptation> {
+        Adapting::check(node, &adaptation.rules, outputs, uplinks)?;
+        self.try_scripts(node, now, &mut adaptation.scripts)?;
+        Ok(adaptation)
+    }
+
+    /// Whether the node would take other rules at these outputs.
+    pub(crate) fn check(
+        node: &Seat,
+        wanted: &Rules,
+        outputs: Vec<OutputOptions>,
+        uplinks: Vec<UplinkOptions>,
+    ) -> anyhow::Result<()> {
         let present = node.options();
-        let rules = present.rules.updated(&adaptation.rules)?;
+        let rules = present.rules.updated(wanted)?;
         let options = NodeOptions { rules, outputs, uplinks, ..present.clone() };
         options.check()?;
-        for (_, rule) in adaptation.rules.iter() {
+        for (_, rule) in wanted.iter() {
             let leads_there = rule.to.iter().all(|to| options.has_output(*to));
             anyhow::ensure!(leads_there, "stream {:?} leads to an output that is gone", rule.name);
         }
-        self.scripts.try_on(&mut adaptation.scripts, node, moment(now))?;
-        Ok(adaptation)
+        Ok(())
+    }
+
+    /// Tries those of other scripts that are new on what waits.
+    pub(crate) fn try_scripts(
+        &self,
+        node: &mut Seat,
+        now: Time,
+        new: &mut [Script],
+    ) -> Result<(), LoadError> {
+        self.scripts.try_on(new, node, moment(now))
     }
 
     /// Puts what was tried in force: scripts and the rules that name them.
@@ -180,8 +202,8 @@ mod tests {
     use crate::config::read;
     use crate::node::contract::{Clock, Order};
     use crate::node::event_loop;
+    use crate::script::ScriptSpec;
     use crate::script::rehearsal::{Line, Rehearsal};
-    use crate::script::{Script, ScriptSpec};
 
     fn record() -> Offered {
         Offered {

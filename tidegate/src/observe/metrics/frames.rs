@@ -45,6 +45,10 @@ pub(super) const LATE: Metric = Metric::counter(
 );
 pub(super) const SUBSCRIPTIONS: Metric =
     Metric::gauge("tidegate_frames_open_subscriptions", "Subscriptions at present.");
+pub(super) const ASIDE: Metric = Metric::gauge(
+    "tidegate_frames_set_aside_bytes",
+    "Bytes on disk of other nodes' cameras of which nothing can be read.",
+);
 
 /// Adds all of them.
 pub(super) fn encode(figures: Option<&FramesFigures>, text: &mut Text) {
@@ -77,4 +81,6 @@ pub(super) fn encode(figures: Option<&FramesFigures>, text: &mut Text) {
     text.family(SKIPPED, [(NONE, figures.shelf.skipped as f64)]);
     text.family(LATE, [(NONE, figures.shelf.late as f64)]);
     text.family(SUBSCRIPTIONS, [(NONE, figures.shelf.subscriptions as f64)]);
+    let aside: u64 = figures.aside.iter().map(|one| one.bytes).sum();
+    text.family(ASIDE, [(NONE, aside as f64)]);
 }

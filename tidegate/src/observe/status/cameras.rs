@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use tidegate_frames::FlowCounts;
 
-use crate::services::cameras::FramesFigures;
+use crate::services::cameras::{FramesFigures, SetAside};
 
 /// Cameras and the subscribers of frames.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -23,6 +23,20 @@ pub struct FramesView {
     pub skipped_frames: u64,
     /// Frames that came, or were taken, after their bound.
     pub late_frames: u64,
+    /// Frames of other nodes' cameras on disk of which nothing can be read.
+    #[serde(default)]
+    pub set_aside: Vec<SetAsideView>,
+}
+
+/// Frames that are kept though nothing of them can be read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SetAsideView {
+    /// Whose they were.
+    pub camera: String,
+    /// Where they are.
+    pub folder: String,
+    /// Bytes of them.
+    pub bytes: u64,
 }
 
 /// One camera.
@@ -82,5 +96,10 @@ pub(super) fn frames_view(figures: &FramesFigures) -> FramesView {
         broken_frames: figures.shelf.broken,
         skipped_frames: figures.shelf.skipped,
         late_frames: figures.shelf.late,
+        set_aside: figures.aside.iter().map(set_aside).collect(),
     }
+}
+
+fn set_aside(SetAside { camera, folder, bytes }: &SetAside) -> SetAsideView {
+    SetAsideView { camera: camera.clone(), folder: folder.display().to_string(), bytes: *bytes }
 }

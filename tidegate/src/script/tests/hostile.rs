@@ -55,7 +55,8 @@ proptest! {
         }
         rehearsal.connect(0, true);
         rehearsal.free_queues();
-        rehearsal.advance(Duration::from_secs(60));
+        // What a script inserts until it is suspended depends on the machine.
+        rehearsal.advance(Duration::from_secs(3600));
         prop_assert_eq!(rehearsal.seat.audit(), 0);
         let status = rehearsal.seat.status(rehearsal.now);
         prop_assert_eq!(status.held, 0, "everything has its fate");

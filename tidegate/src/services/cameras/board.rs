@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::camera::CameraFigures;
 use super::desk::Cameras;
 use super::preview::Preview;
+use super::replica::SetAside;
 use super::shelf::Shelf;
 
 /// What the shelf counts.
@@ -30,6 +31,8 @@ pub struct FramesFigures {
     pub cameras: BTreeMap<Arc<str>, (CameraFigures, u64)>,
     /// Of its subscribers.
     pub shelf: ShelfCounts,
+    /// Frames on disk of which nothing can be read.
+    pub aside: Vec<SetAside>,
 }
 
 /// The figures of a node, if it has to do with cameras. Cheap to clone; all clones are the same.
@@ -61,6 +64,7 @@ impl FramesBoard {
             let missed = camera.store.as_ref().map_or(0, |store| store.missed());
             (name.clone(), (camera.figures(), missed))
         });
-        Some(FramesFigures { cameras: figures.collect(), shelf: shelf.counts() })
+        let (shelf, aside) = (shelf.counts(), shelf.aside());
+        Some(FramesFigures { cameras: figures.collect(), shelf, aside })
     }
 }

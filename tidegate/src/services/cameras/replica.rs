@@ -8,8 +8,8 @@ use std::sync::Arc;
 use prost::Message;
 use tidegate_types::account::{Account, Kind, Reservation};
 
-pub use self::disk::ReplicaOptions;
 pub(super) use self::disk::{ReplicaDisk, StoredFrame};
+pub use self::disk::{ReplicaOptions, SetAside};
 use super::wire::{CameraInfo, FrameMessage};
 
 /// Frames of each camera, as they came. It is on nobody's account while it keeps none.
@@ -54,6 +54,11 @@ impl Replica {
     /// Keeps frames on disk, too.
     pub(super) fn store(&mut self, disk: ReplicaDisk) {
         self.disk = Some(disk);
+    }
+
+    /// Folders on disk of which nothing can be read.
+    pub(super) fn aside(&self) -> Vec<SetAside> {
+        self.disk.as_ref().map(ReplicaDisk::aside).unwrap_or_default()
     }
 
     /// What is known of a camera has changed.

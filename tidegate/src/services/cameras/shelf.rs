@@ -15,7 +15,7 @@ use tonic::Status;
 
 use super::board::ShelfCounts;
 use super::delivery::Delivery;
-use super::replica::{Replica, ReplicaDisk, ReplicaFrame, StoredFrame};
+use super::replica::{Replica, ReplicaDisk, ReplicaFrame, SetAside, StoredFrame};
 use super::slot::Slot;
 use super::store::StoreReader;
 use super::wire::{
@@ -358,6 +358,11 @@ impl Shelf {
         let until = left.flatten().filter(|_| !goes_late).map(|left| now + left);
         let slots = state.slots_of(number);
         Ok(Some(Delivery { frame, slots, is_replay, until }))
+    }
+
+    /// Frames of cameras on disk of which nothing can be read.
+    pub(super) fn aside(&self) -> Vec<SetAside> {
+        self.lock().replica.aside()
     }
 
     /// What it counts.

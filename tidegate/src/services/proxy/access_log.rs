@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::Serialize;
 use tokio::sync::Notify;
 
-use super::exit::Story;
+use super::exit::AccessEntry;
 use crate::config::AccessFormat;
 use crate::support::time::Moment;
 
@@ -74,7 +74,7 @@ impl AccessLog {
     }
 
     /// An exchange is over.
-    pub(super) fn write(&self, story: &Story, bytes: u64, is_whole: bool, took: Duration) {
+    pub(super) fn write(&self, story: &AccessEntry, bytes: u64, is_whole: bool, took: Duration) {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let at = Moment(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
         let line = Line {

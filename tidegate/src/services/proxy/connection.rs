@@ -23,10 +23,10 @@ use tokio_rustls::TlsAcceptor;
 
 use super::envoy;
 use super::exchange::exchange;
-use super::listener::{Guest, Manner, Peer};
+use super::listener::{Guest, ListenerSettings, Peer};
 use super::other;
 use super::starts::{Line, Starts};
-use super::way::Gate;
+use super::worker::WorkerContext;
 use crate::support::http::{Answer, Busy, Meter, Over, Pace, Patience, Watched, watch};
 use crate::support::places::Occupant;
 
@@ -85,42 +85,42 @@ impl<F: Future + 'static> hyper::rt::Executor<F> for Streams {
 pub(super) async fn converse(
     stream: TcpStream,
     peer: Rc<Peer>,
-    manner: &Manner,
-    gate: &Rc<Gate>,
+    settings: &ListenerSettings,
+    worker: &Rc<WorkerContext>,
     stopping: watch::Receiver<bool>,
 ) {
     let _ = stream.set_nodelay(true);
-    let Some(tls) = &manner.tls else {
-        return match manner.other {
-            Some(upstream) if !other::is_http(&stream, manner).await => {
-                other::pass(stream, &peer, gate, upstream).await;
+    let Some(tls) = &settings.tls else {
+        return match settings.other {
+            Some(upstream) if !other::is_http(&stream, settings).await => {
+                other::pass(stream, &peer, worker, upstream).await;
             }
-            _ => serve(stream, peer, manner, gate, stopping).await,
+            _ => serve(stream, peer, settings, worker, stopping).await,
         };
     };
     let bound = |connection: &mut ServerConnection| connection.set_buffer_limit(Some(TLS_MAX));
     let accepting = TlsAcceptor::from(tls.clone()).accept_with(stream, bound);
-    if let Ok(Ok(stream)) = timeout(manner.patience.header, accepting).await {
-        serve(stream, peer, manner, gate, stopping).await;
+    if let Ok(Ok(stream)) = timeout(settings.patience.header, accepting).await {
+        serve(stream, peer, settings, worker, stopping).await;
     }
 }
 
 async fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     stream: S,
     peer: Rc<Peer>,
-    manner: &Manner,
-    gate: &Rc<Gate>,
+    settings: &ListenerSettings,
+    worker: &Rc<WorkerContext>,
     stopping: watch::Receiver<bool>,
 ) {
     let meter = peer.meter.clone();
-    match manner.guest {
+    match settings.guest {
         Guest::Client => {
-            let exchange = move |request| exchange(gate.clone(), peer.clone(), request);
-            answer(stream, (manner, &gate.starts), &meter, exchange, stopping).await;
+            let exchange = move |request| exchange(worker.clone(), peer.clone(), request);
+            answer(stream, (settings, &worker.starts), &meter, exchange, stopping).await;
         }
         Guest::Envoy => {
-            let dialog = move |request| envoy::answer(gate.clone(), peer.clone(), request);
-            answer(stream, (manner, &gate.starts), &meter, dialog, stopping).await;
+            let dialog = move |request| envoy::answer(worker.clone(), peer.clone(), request);
+            answer(stream, (settings, &worker.starts), &meter, dialog, stopping).await;
         }
     }
 }
@@ -128,7 +128,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
 /// Answers every request of a connection until it is over.
 pub(super) async fn answer<S, A, F, B>(
     stream: S,
-    (manner, starts): (&Manner, &Rc<Starts>),
+    (settings, starts): (&ListenerSettings, &Rc<Starts>),
     meter: &Arc<Meter>,
     ask: A,
     stopping: watch::Receiver<bool>,
@@ -140,11 +140,11 @@ pub(super) async fn answer<S, A, F, B>(
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let newest: Rc<RefCell<Option<Arc<Pace>>>> = Rc::default();
-    let line = Rc::new(starts.line(manner.streams));
-    let streams = Streams { write: manner.patience.write, line, newest: newest.clone() };
+    let line = Rc::new(starts.line(settings.streams));
+    let streams = Streams { write: settings.patience.write, line, newest: newest.clone() };
     let service = service_fn(|request| {
         let busy = Busy::begin(meter);
-        let pace = (meter.is_http2() && manner.guest == Guest::Client).then(Pace::new);
+        let pace = (meter.is_http2() && settings.guest == Guest::Client).then(Pace::new);
         newest.replace(pace.clone());
         let is_newer = meter.is_newer();
         let own = if meter.is_http2() { Version::HTTP_2 } else { Version::HTTP_11 };
@@ -160,25 +160,25 @@ pub(super) async fn answer<S, A, F, B>(
         }
     });
     let io = TokioIo::new(Watched::new(stream, meter.clone()));
-    run(builder(manner, streams), io, service, meter, &manner.patience, stopping).await;
+    run(builder(settings, streams), io, service, meter, &settings.patience, stopping).await;
 }
 
-fn builder(manner: &Manner, streams: Streams) -> auto::Builder<Streams> {
+fn builder(settings: &ListenerSettings, streams: Streams) -> auto::Builder<Streams> {
     let mut builder = auto::Builder::new(streams);
     builder
         .http1()
         .timer(TokioTimer::new())
         // It runs while a connection is idle as well: the head's own clock is our meter's.
-        .header_read_timeout(manner.patience.keep_alive + manner.patience.header)
+        .header_read_timeout(settings.patience.keep_alive + settings.patience.header)
         .max_buf_size(HEAD_MAX);
-    let is_envoy = manner.guest == Guest::Envoy;
+    let is_envoy = settings.guest == Guest::Envoy;
     let mut http2 = builder.http2();
     http2
         .timer(TokioTimer::new())
         .max_header_list_size(HEAD_MAX as u32)
-        .keep_alive_interval(manner.ping)
+        .keep_alive_interval(settings.ping)
         .keep_alive_timeout(PONG)
-        .max_concurrent_streams(if is_envoy { DIALOGS_MAX } else { manner.streams });
+        .max_concurrent_streams(if is_envoy { DIALOGS_MAX } else { settings.streams });
     match is_envoy {
         true => http2.adaptive_window(true),
         false => http2

@@ -16,13 +16,13 @@ use tokio::time::timeout;
 
 use super::answer::{Failure, is_grpc};
 use super::body::{Gathered, Passing, gather};
-use super::exit::{Exit, Story};
+use super::exit::{AccessEntry, Exit};
 use super::hall::{Ending, Entry, Passed, Ticket};
 use super::listener::Peer;
 use super::room::Share;
 use super::routes::{self, Route};
 use super::upload::Upload;
-use super::way::{Gate, Way};
+use super::worker::{WorkerContext, WorkerRoutes};
 use super::{message, target, upgrade};
 use crate::config::WhenDown;
 
@@ -36,28 +36,28 @@ const HEAD_FREE: usize = 8 << 10;
 
 /// Answers a request. Where the client goes away this is dropped, and takes everything back.
 pub(super) async fn exchange(
-    gate: Rc<Gate>,
+    worker: Rc<WorkerContext>,
     peer: Rc<Peer>,
     request: Request<Incoming>,
 ) -> Response<Passing> {
     let is_grpc = is_grpc(request.headers());
-    let story = Story {
+    let story = AccessEntry {
         peer: peer.clone(),
         method: request.method().clone(),
         uri: request.uri().clone(),
         version: request.version(),
-        begun: gate.hall.clock().now(),
+        begun: worker.hall.clock().now(),
         route: None,
         upstream: None,
         waited: Duration::ZERO,
         reason: None,
         status: StatusCode::from_u16(CLIENT_GONE).unwrap_or(StatusCode::BAD_REQUEST),
     };
-    let registry = gate.registry.clone();
-    let way = gate.way();
+    let registry = worker.registry.clone();
+    let routes_now = worker.routes_now();
     let exit = Exit {
         registry,
-        _table: way.table.clone(),
+        _table: routes_now.table.clone(),
         story,
         ticket: None,
         lease: None,
@@ -65,7 +65,8 @@ pub(super) async fn exchange(
         bytes: 0,
         is_complete: false,
     };
-    let mut exchange = Exchange { gate: &gate, way: &way, peer: &peer, is_grpc, exit };
+    let mut exchange =
+        Exchange { worker: &worker, routes_now: &routes_now, peer: &peer, is_grpc, exit };
     let response = match exchange.run(request).await {
         Ok(response) => response,
         Err(failure) => {
@@ -79,9 +80,9 @@ pub(super) async fn exchange(
 }
 
 struct Exchange<'a> {
-    gate: &'a Gate,
+    worker: &'a WorkerContext,
     /// What was in force when it began.
-    way: &'a Way,
+    routes_now: &'a WorkerRoutes,
     peer: &'a Peer,
     is_grpc: bool,
     exit: Exit,
@@ -110,12 +111,12 @@ impl Exchange<'_> {
         let (mut parts, body) = request.into_parts();
         let head = self.head_share(&parts)?;
         target::settle(&mut parts)?;
-        let way = self.way;
-        if !way.table.listeners.contains(&self.peer.listener) {
+        let routes_now = self.routes_now;
+        if !routes_now.table.listeners.contains(&self.peer.listener) {
             // Its listener is gone.
             return Err(Failure::Stopping);
         }
-        let route = routes::find(&way.table.routes, self.peer.listener, &parts);
+        let route = routes::find(&routes_now.table.routes, self.peer.listener, &parts);
         let route = route.ok_or(Failure::NoRoute)?;
         self.exit.story.route = Some(route.clone());
         let client = parts.extensions.remove::<OnUpgrade>();
@@ -123,7 +124,7 @@ impl Exchange<'_> {
         let switch = match asked {
             None => None,
             Some((client, protocol)) => {
-                let place = self.gate.tunnels.clone().try_acquire_owned();
+                let place = self.worker.tunnels.clone().try_acquire_owned();
                 Some(Switch { client, protocol, place: place.map_err(|_| Failure::Full)? })
             }
         };
@@ -185,17 +186,17 @@ impl Exchange<'_> {
             false => Properties::default(),
         };
         let key = message::key_of(&parts.uri);
-        let is_original = self.way.upstream(route.to).is_some_and(|to| to.is_original());
+        let is_original = self.routes_now.upstream(route.to).is_some_and(|to| to.is_original());
         let from = (self.peer.source(is_original), route.requests);
         let payload = gathered.payload();
         let entry = Entry { from, key: key.clone(), properties: properties.clone(), payload };
-        let begun = self.gate.hall.clock().now();
-        let ticket = self.gate.hall.enter(entry);
+        let begun = self.worker.hall.clock().now();
+        let ticket = self.worker.hall.enter(entry);
         if route.down == WhenDown::Refuse && ticket.waits_in_vain() {
             return Err(Failure::Down);
         }
         let passed = ticket.pass().await;
-        self.exit.story.waited = self.gate.hall.clock().now().since(begun);
+        self.exit.story.waited = self.worker.hall.clock().now().since(begun);
         let Passed { output, record } =
             passed.map_err(|reason| Failure::refused(reason, route.dropped))?;
         if is_scripted {
@@ -213,7 +214,7 @@ impl Exchange<'_> {
     /// The request goes, and the head of its response comes.
     async fn send(&mut self, route: &Route, ready: Ready) -> Result<Response<Incoming>, Failure> {
         let Ready { parts, body, to, ticket } = ready;
-        let upstream = self.gate.upstream(self.way, to).ok_or(Failure::Misdirected)?;
+        let upstream = self.worker.upstream(self.routes_now, to).ok_or(Failure::Misdirected)?;
         self.exit.story.upstream = Some(upstream.name().clone());
         let body = match body.goes_on() {
             false => body,
@@ -263,7 +264,7 @@ impl Exchange<'_> {
         let from = (self.peer.source(false), rule);
         let payload = gathered.payload();
         let entry = Entry { from, key, properties: properties.clone(), payload };
-        let ticket = self.gate.hall.enter(entry);
+        let ticket = self.worker.hall.enter(entry);
         let passed = ticket.pass().await;
         let Passed { output, record } =
             passed.map_err(|reason| Failure::refused(reason, route.dropped))?;

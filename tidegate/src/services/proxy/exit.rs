@@ -15,12 +15,12 @@ use super::listener::Peer;
 use super::routes::Route;
 use super::upload::Upload;
 use super::upstream::Lease;
-use super::way::Table;
+use super::worker::Table;
 use crate::support::time::Clock;
 
 /// What of an exchange the log tells: noted as it goes on.
 #[derive(Clone, Debug)]
-pub(super) struct Story {
+pub(super) struct AccessEntry {
     pub(super) peer: Rc<Peer>,
     pub(super) method: Method,
     pub(super) uri: Uri,
@@ -46,7 +46,7 @@ pub(super) struct Registry {
 
 impl Registry {
     /// An exchange is over.
-    pub(super) fn close(&self, story: &Story, bytes: u64, is_whole: bool) {
+    pub(super) fn close(&self, story: &AccessEntry, bytes: u64, is_whole: bool) {
         self.counts.note_end(story.route.as_deref(), story.status, is_whole);
         if let Some(log) = &self.log {
             log.write(story, bytes, is_whole, self.clock.now().since(story.begun));
@@ -60,7 +60,7 @@ pub(super) struct Exit {
     pub(super) registry: Arc<Registry>,
     /// What it goes by, to its end.
     pub(super) _table: Arc<Table>,
-    pub(super) story: Story,
+    pub(super) story: AccessEntry,
     /// Of the response's wait.
     pub(super) ticket: Option<Ticket>,
     /// The connection that the body comes by.

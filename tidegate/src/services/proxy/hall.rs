@@ -25,7 +25,7 @@ use self::waiters::{Inner, State, Waiter, ended};
 use super::sources::Name;
 use crate::node::contract::Adaptation;
 use crate::node::event_loop::adapting::Adapting;
-use crate::script::{Script, Seat};
+use crate::script::{LoadError, Script, Seat};
 use crate::support::time::Clock;
 
 /// A message that may go.
@@ -219,26 +219,38 @@ impl Hall {
         self.inner().seat.options().clone()
     }
 
-    /// Other rules, scripts, outputs and bounds are in force. What waits has what its rule says now. `publish` gets the
-    /// places of the rules, in their order, before anything goes by them: it must not come to the hall.
+    /// Tries a script that is new on what waits: who comes meanwhile waits for one turn of it.
     ///
     /// # Errors
-    /// The node does not take them, or a script fails on what waits: nothing has changed.
+    /// It fails.
+    pub(super) fn try_on(&self, script: &mut Script) -> Result<(), LoadError> {
+        let Inner { seat, adapting, .. } = &mut *self.inner();
+        adapting.try_scripts(seat, self.clock.now(), std::slice::from_mut(script))
+    }
+
+    /// Whether the node takes other rules, outputs and uplinks. Nothing changes.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub(super) fn check(&self, new: &NodeOptions) -> anyhow::Result<()> {
+        Adapting::check(&self.inner().seat, &new.rules, new.outputs.clone(), new.uplinks.clone())
+    }
+
+    /// Other rules, scripts, outputs and bounds are in force, of which nothing would be refused. What waits has what its rule
+    /// says now. `publish` gets the places of the rules, in their order, before anything goes by them: it must not come to
+    /// the hall.
     pub(super) fn change<T>(
         &self,
         scripts: Vec<Script>,
         new: NodeOptions,
         publish: impl FnOnce(&[RuleId]) -> T,
-    ) -> anyhow::Result<T> {
+    ) -> T {
         let mut inner = self.inner();
         let now = self.clock.now();
         let Inner { seat, adapting, .. } = &mut *inner;
         let before = seat.options().clone();
         let NodeOptions { rules, outputs, uplinks, record_max, memory, .. } = new;
         let adaptation = Adaptation { scripts, rules: Arc::new(rules) };
-        let adaptation =
-            adapting.try_on(seat, now, (adaptation, outputs.clone(), uplinks.clone()))?;
-        // Nothing is refused from here on.
         let mut order = |control| seat.handle(now, Input::Control(control));
         order(Control::Limits { memory, record_max });
         order(Control::Outputs(Box::new((outputs.clone(), uplinks.clone()))));
@@ -257,7 +269,7 @@ impl Hall {
         let places: Vec<RuleId> = seat.options().rules.asked().map(|(place, _)| place).collect();
         let published = publish(&places);
         self.pump(&mut inner, now);
-        Ok(published)
+        published
     }
 
     /// Nobody comes or waits under anything but what was put in force last: outputs but these are gone, and so are the

@@ -12,17 +12,17 @@ use tokio::time::timeout;
 use super::answer::is_grpc;
 use super::body::Passing;
 use super::hall::{Ending, Passed};
-use super::way::Gate;
+use super::worker::WorkerContext;
 use super::{message, upgrade};
 
 /// How long the answer to what a script made is waited for.
 const INSERTED_TIMEOUT: Duration = Duration::from_secs(10);
 
-impl Gate {
+impl WorkerContext {
     /// Sends a message that a script made; whoever answers it is not heard.
-    pub(super) async fn send_inserted(self: Rc<Gate>, id: DeliveryId, passed: Passed) {
+    pub(super) async fn send_inserted(self: Rc<WorkerContext>, id: DeliveryId, passed: Passed) {
         let Passed { output, record } = passed;
-        let ending = match self.way().upstream(output) {
+        let ending = match self.routes_now().upstream(output) {
             // A response that nobody asked for goes nowhere.
             None => Ending::Failed(DropReason::Unroutable),
             Some(upstream) => {

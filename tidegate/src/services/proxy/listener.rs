@@ -1,6 +1,6 @@
 //! Where connections come from: the socket, its places, and where the client wanted to go.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ pub(crate) enum Guest {
 
 /// How connections of a listener are taken.
 #[derive(Clone, Debug)]
-pub(super) struct Manner {
+pub(super) struct ListenerSettings {
     pub(super) guest: Guest,
     /// The output of its clients.
     pub(super) output: OutputId,
@@ -95,7 +95,7 @@ pub(super) struct Manner {
     pub(super) room: Account,
 }
 
-impl Manner {
+impl ListenerSettings {
     /// What is known of a connection that begins.
     fn meter(&self, address: SocketAddr) -> Arc<Meter> {
         let client = address.ip().to_canonical();
@@ -127,28 +127,30 @@ impl Manner {
 
 /// How connections are taken, and when those that were have to end.
 #[derive(Clone, Debug)]
-pub(super) struct Entrance {
-    pub(super) manner: Arc<Manner>,
+pub(super) struct ListenerState {
+    pub(super) settings: Arc<ListenerSettings>,
     pub(super) closing: watch::Receiver<bool>,
 }
 
 /// A client that came.
 #[derive(Debug)]
-pub(super) struct Visit {
+pub(super) struct AcceptedClient {
     pub(super) stream: std::net::TcpStream,
     pub(super) address: SocketAddr,
-    pub(super) entrance: Entrance,
+    pub(super) state: ListenerState,
     pub(super) meter: Arc<Meter>,
     pub(super) place: Place,
 }
 
-/// Opens a listener's socket.
+/// A socket at a listener's address: nobody comes by it yet. `is_shared`: sockets that are there [`Beside`] it may have the
+/// address as well.
 ///
 /// # Errors
 /// The address cannot be bound, or TPROXY is not allowed.
-pub(super) fn bind(address: SocketAddr, mode: ListenMode) -> io::Result<TcpListener> {
+pub(super) fn bind(address: SocketAddr, mode: ListenMode, is_shared: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
+    socket.set_reuse_port(is_shared)?;
     socket.set_nonblocking(true)?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
@@ -160,23 +162,63 @@ pub(super) fn bind(address: SocketAddr, mode: ListenMode) -> io::Result<TcpListe
         }
     }
     socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+/// Has clients come by a bound socket.
+///
+/// # Errors
+/// Another program was faster at this address.
+pub(super) fn listen(socket: Socket) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)?;
+    // From now on nobody else has the address.
+    socket.set_reuse_port(false)?;
     TcpListener::from_std(socket.into())
 }
 
-/// Takes connections as long as there is an entrance, and hands them to threads.
+/// A socket that another one may have the address of, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Beside(Arc<TcpListener>);
+
+impl Beside {
+    /// # Errors
+    /// The system does not allow it.
+    pub(super) fn new(listener: &Arc<TcpListener>) -> io::Result<Beside> {
+        SockRef::from(&**listener).set_reuse_port(true)?;
+        Ok(Beside(listener.clone()))
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // It does not fail where it could be set.
+        let _ = SockRef::from(&*self.0).set_reuse_port(false);
+    }
+}
+
+/// Takes connections as long as somebody tells its state, and hands them to threads. Those that wait when nobody does any more
+/// are taken as well.
 pub(super) async fn accept(
-    listener: TcpListener,
-    mut entrances: watch::Receiver<Entrance>,
-    (places, workers): (Arc<Places>, Rc<Workers>),
+    listener: Arc<TcpListener>,
+    mut states: watch::Receiver<ListenerState>,
+    places: Arc<Places>,
+    workers: Rc<Workers>,
     counts: ProxyCounts,
 ) {
+    let take = async |stream: std::net::TcpStream, address, state: ListenerState| {
+        let meter = state.settings.meter(address);
+        let Some(place) = places.enter(meter.clone()).await else {
+            counts.note_turned_away();
+            return turn_away(&stream, &state.settings);
+        };
+        workers.take(AcceptedClient { stream, address, state, meter, place });
+    };
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            changed = entrances.changed() => match changed {
+            changed = states.changed() => match changed {
                 Ok(()) => continue,
-                Err(_) => return,
+                Err(_) => break,
             },
         };
         let (stream, address) = match accepted {
@@ -187,23 +229,25 @@ pub(super) async fn accept(
                 continue;
             }
         };
-        let entrance = entrances.borrow().clone();
-        let meter = entrance.manner.meter(address);
-        let Some(place) = places.enter(meter.clone()).await else {
-            counts.note_turned_away();
-            turn_away(&stream, &entrance.manner);
-            continue;
-        };
+        let state = states.borrow().clone();
         // It fails only for a socket that is gone.
         let Ok(stream) = stream.into_std() else { continue };
-        workers.take(Visit { stream, address, entrance, meter, place });
+        take(stream, address, state).await;
+    }
+    // The runtime may not have heard of them yet.
+    while let Ok((stream, address)) = SockRef::from(&*listener).accept() {
+        let state = states.borrow().clone();
+        let address = address.as_socket().filter(|_| stream.set_nonblocking(true).is_ok());
+        if let Some(address) = address {
+            take(stream.into(), address, state).await;
+        }
     }
 }
 
 /// Says in the clear that there is no place; who speaks TLS, or cannot be told at once, is not.
-fn turn_away(stream: &TcpStream, manner: &Manner) {
-    if manner.tls.is_none() && manner.guest == Guest::Client {
-        let _ = stream.try_write(NO_PLACE);
+fn turn_away(mut stream: &std::net::TcpStream, settings: &ListenerSettings) {
+    if settings.tls.is_none() && settings.guest == Guest::Client {
+        let _ = stream.write(NO_PLACE);
     }
 }
 

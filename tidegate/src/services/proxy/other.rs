@@ -9,8 +9,8 @@ use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use super::listener::{Manner, Peer};
-use super::way::Gate;
+use super::listener::{ListenerSettings, Peer};
+use super::worker::WorkerContext;
 use crate::support::http::{Busy, Meter, Watched};
 
 /// Bytes by which a protocol is told.
@@ -21,9 +21,10 @@ const UNCLEAR_MAX: Duration = Duration::from_secs(1);
 
 /// Whether the first bytes of a connection begin a request, or nothing comes in time: that is HTTP's to answer. A client
 /// that waits for its server's first word is not told apart.
-pub(super) async fn is_http(stream: &TcpStream, manner: &Manner) -> bool {
+pub(super) async fn is_http(stream: &TcpStream, settings: &ListenerSettings) -> bool {
     let mut first = [0; FIRST];
-    if !matches!(timeout(manner.patience.keep_alive, stream.peek(&mut first)).await, Ok(Ok(1..))) {
+    if !matches!(timeout(settings.patience.keep_alive, stream.peek(&mut first)).await, Ok(Ok(1..)))
+    {
         return true;
     }
     let told = async {
@@ -55,9 +56,14 @@ fn begins_request(first: &[u8]) -> Option<bool> {
 
 /// Lets bytes pass until both ends have closed, or neither has said anything for as long as an upgraded connection may be
 /// silent.
-pub(super) async fn pass(stream: TcpStream, peer: &Rc<Peer>, gate: &Rc<Gate>, upstream: OutputId) {
-    let Ok(_place) = gate.tunnels.clone().try_acquire_owned() else { return };
-    let Some(upstream) = gate.way().upstream(upstream).cloned() else { return };
+pub(super) async fn pass(
+    stream: TcpStream,
+    peer: &Rc<Peer>,
+    worker: &Rc<WorkerContext>,
+    upstream: OutputId,
+) {
+    let Ok(_place) = worker.tunnels.clone().try_acquire_owned() else { return };
+    let Some(upstream) = worker.routes_now().upstream(upstream).cloned() else { return };
     let Ok(far) = upstream.tunnel(peer.original).await else { return };
     let _busy = Busy::begin(&peer.meter);
     let client = Watched::new(stream, peer.meter.clone());

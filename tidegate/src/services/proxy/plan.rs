@@ -17,8 +17,8 @@ use tidegate_types::limits::OUTPUTS_MAX;
 use tidegate_types::record::AcceptMode;
 use tidegate_types::units::Size;
 
-use super::counts::ProxyCounts;
 use super::routes::Route;
+use super::run::ProxyPlan;
 use crate::config::{Config, ProxyConfig, RouteConfig, UpstreamConfig};
 use crate::script::spec::Dialect;
 use crate::script::{Script, ScriptSpec, Side};
@@ -96,7 +96,8 @@ impl Outputs {
 pub(super) fn plan(
     config: &Config,
     sides: &Sides,
-    (places, before): (&Outputs, Option<&NodeOptions>),
+    places: &Outputs,
+    before: Option<&NodeOptions>,
 ) -> anyhow::Result<NodeOptions> {
     let proxy = &config.proxy;
     proxy.check_counts().map_err(anyhow::Error::msg)?;
@@ -147,12 +148,12 @@ pub(super) fn plan(
 /// # Errors
 /// It was not checked.
 pub(super) fn routes(
-    config: &Config,
-    sides: &Sides,
-    (places, outputs): (&Outputs, &[OutputOptions]),
+    made: &ProxyPlan<'_>,
+    outputs: &[OutputOptions],
     rules: &[RuleId],
-    (counts, before): (&ProxyCounts, &[Arc<Route>]),
+    before: &[Arc<Route>],
 ) -> anyhow::Result<Vec<Arc<Route>>> {
+    let ProxyPlan { config, sides, places, counts, .. } = *made;
     let proxy = &config.proxy;
     let configs = routes_of(proxy);
     let listening = places.listening(outputs);

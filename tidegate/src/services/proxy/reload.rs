@@ -7,15 +7,16 @@ use std::sync::{Arc, Weak};
 
 use tidegate_node::io::OutputId;
 use tidegate_node::rules::{RuleId, ScriptId};
+use tokio::task::spawn_blocking;
 
 use super::plan::{plan, sides, specs};
-use super::run::{Made, Running, Tended};
+use super::run::{ProxyPlan, Running, WatchedUpstream};
 use super::upstream::Shared;
-use super::way::Table;
+use super::worker::Table;
 use crate::config::{Config, ProxyConfig};
 use crate::keys::key::Reload;
 use crate::keys::table::Table as _;
-use crate::script::Script;
+use crate::script::{Script, ScriptSpec};
 
 /// Sections that a proxy reads at its start.
 const LASTING: [&str; 4] = ["node", "class", "http", "limits"];
@@ -31,7 +32,7 @@ impl Running {
     ///
     /// # Errors
     /// It cannot be used: nothing has changed.
-    pub(crate) fn change(&mut self, new: Config) -> anyhow::Result<Vec<String>> {
+    pub(crate) async fn change(&mut self, new: Config) -> anyhow::Result<Vec<String>> {
         let old = &self.config;
         let sections = old.differences(&new).into_iter();
         let sections = sections.filter(|key| LASTING.contains(&key.name)).map(|key| key.header(""));
@@ -44,24 +45,25 @@ impl Running {
             script: new.script,
             ..old.clone()
         };
-        let load = |(place, spec)| Script::load(spec, ScriptId(place as u16));
-        let scripts = specs(&config)?.into_iter().enumerate().map(load);
-        let scripts = scripts.collect::<Result<Vec<_>, _>>()?;
+        let scripts = self.scripts(specs(&config)?).await?;
         let (sides, places) = (sides(scripts.iter()), self.outputs.clone().with(&config.proxy));
         let present = self.hall.options();
-        let options = plan(&config, &sides, (&places, Some(&present)))?;
-        let made = Made { config: &config, sides: &sides, places: &places };
+        let options = plan(&config, &sides, &places, Some(&present))?;
+        let (hall, counts, tables) = (&self.hall, &self.counts, &self.tables);
+        let (sides, places) = (&sides, &places);
+        let made = ProxyPlan { config: &config, sides, places, hall, counts, tables };
         let before = self.tended(places.len());
-        let upstreams = made.upstreams(&self.hall, &self.counts, &before)?;
-        let doors = self.doors.prepare(&config.proxy, &places)?;
-        let routes = self.gate.way().table.routes.clone();
+        let upstreams = made.upstreams(&before)?;
+        let mut sockets = self.sockets.prepare(&config.proxy, places)?;
+        hall.check(&options)?;
+        sockets.listen()?;
+        let routes = self.worker.routes_now().table.routes.clone();
         let publish = |rules: &[RuleId]| {
-            let with = (made.tend(&upstreams, &before), &self.tables, &self.hall);
-            let table = made.table(&options, rules, (&self.counts, &routes), with)?;
+            let table = made.table(&options, rules, &routes, made.tend(&upstreams, &before))?;
             anyhow::Ok(self.newest.send_replace(table))
         };
         // Nothing is refused from here on but what was tried.
-        let _before = self.hall.change(scripts, options.clone(), publish)??;
+        let _before = hall.change(scripts, options.clone(), publish)?;
         let is_new = |place: &usize| {
             let known = before[*place].as_ref();
             let is_same = |new: &Arc<_>| known.is_some_and(|known| Arc::ptr_eq(&known.shared, new));
@@ -76,14 +78,25 @@ impl Running {
                 None => self.hall.set_up(OutputId(place as u16), true),
             }
         }
-        self.doors.apply(doors);
-        self.outputs = places;
+        self.sockets.apply(sockets);
+        self.outputs = places.clone();
         self.config = config;
         Ok(waiting)
     }
 
+    /// Scripts, each loaded and tried on what waits: on a thread of its own, so that requests go on meanwhile.
+    async fn scripts(&self, specs: Vec<Arc<ScriptSpec>>) -> anyhow::Result<Vec<Script>> {
+        let hall = self.hall.clone();
+        let try_on = move |(place, spec)| {
+            let mut script = Script::load(spec, ScriptId(place as u16))?;
+            hall.try_on(&mut script).map(|()| script)
+        };
+        let all = move || specs.into_iter().enumerate().map(try_on).collect::<Result<_, _>>();
+        Ok(spawn_blocking(all).await??)
+    }
+
     /// The upstreams by which exchanges go, as the newest table has them that has them.
-    fn tended(&self, places: usize) -> Vec<Option<Arc<Tended>>> {
+    fn tended(&self, places: usize) -> Vec<Option<Arc<WatchedUpstream>>> {
         let tables = self.tables.borrow();
         let tables: Vec<Arc<Table>> = tables.iter().rev().filter_map(Weak::upgrade).collect();
         let of = |place: usize| {

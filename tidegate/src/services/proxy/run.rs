@@ -20,14 +20,15 @@ use tokio::time::timeout;
 
 use super::access_log::AccessLog;
 use super::counts::ProxyCounts;
-use super::doors::Doors;
 use super::exit::Registry;
 use super::hall::Hall;
 use super::listener::Guest;
 use super::plan::{Outputs, Sides, plan, routes, sides, specs};
+use super::routes::Route;
+use super::sockets::ListenSockets;
 use super::threads::Workers;
 use super::upstream::Shared;
-use super::way::{Common, Gate, Table};
+use super::worker::{Common, Table, WorkerContext};
 use crate::config::{Config, ProxyConfig};
 use crate::node::contract::{Arrival, Clock};
 use crate::node::event_loop::StatusHandle;
@@ -48,8 +49,8 @@ pub(crate) struct Running {
     pub(super) room: Account,
     /// What is in force.
     pub(super) config: Config,
-    pub(super) gate: Rc<Gate>,
-    pub(super) doors: Doors,
+    pub(super) worker: Rc<WorkerContext>,
+    pub(super) sockets: ListenSockets,
     pub(super) outputs: Outputs,
     pub(super) tables: Tables,
     /// Tells all threads what is in force.
@@ -63,7 +64,7 @@ pub(super) type Tables = Rc<RefCell<Vec<Weak<Table>>>>;
 /// An upstream, and the tasks that look whether it lives and what its connections carry. They end with the last table
 /// that has it: what waits for an upstream that was removed needs them as well.
 #[derive(Debug)]
-pub(super) struct Tended {
+pub(super) struct WatchedUpstream {
     pub(super) shared: Arc<Shared>,
     care: JoinHandle<()>,
     /// Whether what it looks at is for a pacer, and the task.
@@ -71,10 +72,13 @@ pub(super) struct Tended {
 }
 
 /// What a configuration makes of the proxy.
-pub(super) struct Made<'a> {
+pub(super) struct ProxyPlan<'a> {
     pub(super) config: &'a Config,
     pub(super) sides: &'a Sides,
     pub(super) places: &'a Outputs,
+    pub(super) hall: &'a Hall,
+    pub(super) counts: &'a ProxyCounts,
+    pub(super) tables: &'a Tables,
 }
 
 /// Starts a proxy, for HTTP clients or for Envoy. `config` has no error.
@@ -85,9 +89,8 @@ pub(crate) fn start(config: &Config, guest: Guest) -> anyhow::Result<Running> {
     let proxy = &config.proxy;
     let scripts = Scripts::load(&specs(config)?)?;
     let (sides, places) = (sides(scripts.all()), Outputs::default().with(proxy));
-    let options = plan(config, &sides, (&places, None))?;
+    let options = plan(config, &sides, &places, None)?;
     let counts = ProxyCounts::default();
-    let made = Made { config, sides: &sides, places: &places };
     let ids: Vec<RuleId> = options.rules.asked().map(|(id, _)| id).collect();
     let record_max = usize::try_from(options.record_max.0).unwrap_or(usize::MAX);
     let clock = Clock::start();
@@ -96,10 +99,12 @@ pub(crate) fn start(config: &Config, guest: Guest) -> anyhow::Result<Running> {
     let board = adapting.board();
     let hall = Hall::new(Seat::new(Node::new(options.clone())?), adapting, clock);
     (0..places.len()).for_each(|output| hall.set_up(OutputId(output as u16), true));
-    let upstreams = made.upstreams(&hall, &counts, &[])?;
-    let upstreams = made.tend(&upstreams, &[]);
     let tables = Tables::default();
-    let table = made.table(&options, &ids, (&counts, &[]), (upstreams, &tables, &hall))?;
+    let (sides, hall, counts, tables) = (&sides, &hall, &counts, &tables);
+    let made = ProxyPlan { config, sides, places: &places, hall, counts, tables };
+    let upstreams = made.upstreams(&[])?;
+    let upstreams = made.tend(&upstreams, &[]);
+    let table = made.table(&options, &ids, &[], upstreams)?;
     let (newest, told) = watch::channel(table);
     let log = proxy.access_log.as_deref();
     let log = log.map(|path| {
@@ -114,28 +119,29 @@ pub(crate) fn start(config: &Config, guest: Guest) -> anyhow::Result<Running> {
     let registry = Arc::new(Registry { clock, counts: counts.clone(), log });
     let tunnels = Arc::new(Semaphore::new(config.limits.connections as usize));
     let common = Common { hall: hall.clone(), registry, tunnels, newest: told };
-    let gate = Gate::new(&common);
+    let worker = WorkerContext::new(&common);
     let (status, status_requests) = StatusHandle::of_another_loop(board);
-    tasks.push(spawn_local(keep(gate.clone(), arrivals, status_requests)));
-    tasks.push(spawn_local(gate.clone().sweep()));
-    let workers = Workers::start(threads(proxy), &common, &gate)?;
+    tasks.push(spawn_local(keep(worker.clone(), arrivals, status_requests)));
+    tasks.push(spawn_local(worker.clone().sweep()));
+    let workers = Workers::start(threads(proxy), &common, &worker)?;
     let places_of_clients = Places::new(config.limits.connections, false);
     let room = Account::new(config.limits.memory.0.0 as usize);
-    let with = (places_of_clients, workers);
-    let mut doors = Doors::new(guest, with, counts.clone(), room.clone());
-    let prepared = doors.prepare(proxy, &places)?;
-    doors.apply(prepared);
+    let mut sockets =
+        ListenSockets::new(guest, places_of_clients, workers, counts.clone(), room.clone());
+    let mut prepared = sockets.prepare(proxy, &places)?;
+    prepared.listen()?;
+    sockets.apply(prepared);
     Ok(Running {
         status,
-        counts,
-        hall,
+        counts: counts.clone(),
+        hall: hall.clone(),
         #[cfg(test)]
         room,
         config: config.clone(),
-        gate,
-        doors,
+        worker,
+        sockets,
         outputs: places,
-        tables,
+        tables: tables.clone(),
         newest,
         tasks,
     })
@@ -147,13 +153,11 @@ fn threads(proxy: &ProxyConfig) -> usize {
     proxy.threads.map_or_else(processors, |threads| threads as usize)
 }
 
-impl Made<'_> {
+impl ProxyPlan<'_> {
     /// The upstreams by output; those that are as before stay the same.
     pub(super) fn upstreams(
         &self,
-        hall: &Hall,
-        counts: &ProxyCounts,
-        before: &[Option<Arc<Tended>>],
+        before: &[Option<Arc<WatchedUpstream>>],
     ) -> anyhow::Result<Vec<Option<Arc<Shared>>>> {
         let mut all: Vec<Option<Arc<Shared>>> = vec![None; self.places.len()];
         for config in &self.config.proxy.upstream {
@@ -164,7 +168,7 @@ impl Made<'_> {
                 Some(known) if known.is_of(config) => known.clone(),
                 known => {
                     let sockets = known.map(|known| known.sockets().clone()).unwrap_or_default();
-                    Shared::new(config, (output, sockets), hall.clone(), counts.clone())
+                    Shared::new(config, (output, sockets), self.hall.clone(), self.counts.clone())
                         .with_context(|| format!("[[proxy.upstream]] {:?}", config.label()))?
                 }
             };
@@ -173,26 +177,25 @@ impl Made<'_> {
         Ok(all)
     }
 
-    /// The table of now. When nobody goes by it any more, what only it has is forgotten.
+    /// The table of now, whose rules have these places. When nobody goes by it any more, what only it has is forgotten.
     pub(super) fn table(
         &self,
         options: &NodeOptions,
-        ids: &[RuleId],
-        known: (&ProxyCounts, &[Arc<super::routes::Route>]),
-        (upstreams, tables, hall): (Vec<Option<Arc<Tended>>>, &Tables, &Hall),
+        rules: &[RuleId],
+        before: &[Arc<Route>],
+        upstreams: Vec<Option<Arc<WatchedUpstream>>>,
     ) -> anyhow::Result<Arc<Table>> {
-        let Made { config, sides, places } = *self;
-        let listeners = config.proxy.listener.iter();
-        let listeners = listeners.map(|listener| places.listener(listener.label()));
+        let listeners = self.config.proxy.listener.iter();
+        let listeners = listeners.map(|listener| self.places.listener(listener.label()));
         let (held, released) = oneshot::channel();
         let table = Arc::new(Table {
-            routes: routes(config, sides, (places, &options.outputs), ids, known)?,
+            routes: routes(self, &options.outputs, rules, before)?,
             upstreams,
             listeners: listeners.collect::<anyhow::Result<_>>()?,
             _held: held,
         });
-        tables.borrow_mut().push(Arc::downgrade(&table));
-        let (tables, hall) = (tables.clone(), hall.clone());
+        self.tables.borrow_mut().push(Arc::downgrade(&table));
+        let (tables, hall) = (self.tables.clone(), self.hall.clone());
         spawn_local(async move {
             // Nothing is sent: it is dropped with the table.
             let _ = released.await;
@@ -211,12 +214,12 @@ impl Made<'_> {
     pub(super) fn tend(
         &self,
         upstreams: &[Option<Arc<Shared>>],
-        before: &[Option<Arc<Tended>>],
-    ) -> Vec<Option<Arc<Tended>>> {
+        before: &[Option<Arc<WatchedUpstream>>],
+    ) -> Vec<Option<Arc<WatchedUpstream>>> {
         let tend = |shared: &Arc<Shared>| {
             let mut known = before.iter().flatten();
             let known = known.find(|known| Arc::ptr_eq(&known.shared, shared)).cloned();
-            let tended = known.unwrap_or_else(|| Tended::new(shared.clone()));
+            let tended = known.unwrap_or_else(|| WatchedUpstream::new(shared.clone()));
             let is_paced = shared.is_paced(&self.config.proxy);
             tended.watch((is_paced || !self.sides.is_empty()).then_some(is_paced));
             tended
@@ -225,11 +228,11 @@ impl Made<'_> {
     }
 }
 
-impl Tended {
-    fn new(shared: Arc<Shared>) -> Arc<Tended> {
+impl WatchedUpstream {
+    fn new(shared: Arc<Shared>) -> Arc<WatchedUpstream> {
         shared.note_used();
         let care = spawn_local(shared.clone().care());
-        Arc::new(Tended { shared, care, watch: Mutex::default() })
+        Arc::new(WatchedUpstream { shared, care, watch: Mutex::default() })
     }
 
     /// Has its sockets looked at, for a pacer or for scripts alone, or not at all.
@@ -244,7 +247,7 @@ impl Tended {
     }
 }
 
-impl Drop for Tended {
+impl Drop for WatchedUpstream {
     fn drop(&mut self) {
         self.care.abort();
         let watch = self.watch.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -254,15 +257,15 @@ impl Drop for Tended {
 
 /// Everything in the hall that no request does by itself: timers, endpoints' answers, who asks for status.
 async fn keep(
-    gate: Rc<Gate>,
+    worker: Rc<WorkerContext>,
     mut arrivals: mpsc::Receiver<Arrival>,
     mut status_requests: mpsc::Receiver<oneshot::Sender<NodeStatus>>,
 ) {
-    let hall = &gate.hall;
+    let hall = &worker.hall;
     loop {
         let next = hall.keep().and_then(|at| hall.clock().instant(at));
         for (id, passed) in hall.inserted() {
-            spawn_local(gate.clone().send_inserted(id, passed));
+            spawn_local(worker.clone().send_inserted(id, passed));
         }
         let timer = async {
             match next {
@@ -289,18 +292,18 @@ async fn keep(
 impl Running {
     /// Where its listeners are bound, with their names.
     pub(crate) fn listens(&self) -> Vec<(SocketAddr, String)> {
-        self.doors.listens()
+        self.sockets.listens()
     }
 
     /// Takes no more connections, finishes what is under way for at most `patience`, and ends. Returns the last
     /// status.
     pub(crate) async fn stop(mut self, patience: Duration) -> NodeStatus {
-        self.doors.close();
+        self.sockets.close();
         // Every place is free again when the last connection is over, or patience ends: what is left is cut off.
-        let _ = timeout(patience, self.doors.places().emptied()).await;
+        let _ = timeout(patience, self.sockets.places().emptied()).await;
         self.hall.stop();
         self.tasks.iter().for_each(JoinHandle::abort);
-        if let Some(log) = &self.gate.registry.log {
+        if let Some(log) = &self.worker.registry.log {
             log.flush().await;
         }
         self.hall.status()

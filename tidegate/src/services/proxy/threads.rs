@@ -13,11 +13,11 @@ use tokio::sync::mpsc;
 use tokio::task::{LocalSet, spawn_local};
 
 use super::connection::converse;
-use super::listener::Visit;
-use super::way::{Common, Gate};
+use super::listener::AcceptedClient;
+use super::worker::{Common, WorkerContext};
 
 /// A client, and that the thread has one more.
-type Guided = (Box<Visit>, Load);
+type Guided = (Box<AcceptedClient>, Load);
 
 /// One more connection of a thread, until it is dropped.
 #[derive(Debug)]
@@ -48,14 +48,14 @@ impl Workers {
     pub(super) fn start(
         threads: usize,
         common: &Common,
-        gate: &Rc<Gate>,
+        worker: &Rc<WorkerContext>,
     ) -> anyhow::Result<Rc<Workers>> {
         let mut all = Vec::new();
         for number in 0..threads.max(1) {
             let (clients, come) = mpsc::unbounded_channel();
             all.push(Worker { clients, load: Arc::default() });
             if number == 0 {
-                spawn_local(work(gate.clone(), come));
+                spawn_local(work(worker.clone(), come));
                 continue;
             }
             let common = common.clone();
@@ -63,9 +63,9 @@ impl Workers {
             let run = move || {
                 let tasks = LocalSet::new();
                 tasks.block_on(&runtime, async move {
-                    let gate = Gate::new(&common);
-                    spawn_local(gate.clone().sweep());
-                    work(gate, come).await;
+                    let worker = WorkerContext::new(&common);
+                    spawn_local(worker.clone().sweep());
+                    work(worker, come).await;
                 });
                 drop(tasks);
                 runtime.shutdown_background();
@@ -77,7 +77,7 @@ impl Workers {
     }
 
     /// Has the thread with the fewest connections serve a client.
-    pub(super) fn take(&self, visit: Visit) {
+    pub(super) fn take(&self, visit: AcceptedClient) {
         let Some(worker) = self.idlest() else { return };
         worker.load.fetch_add(1, Ordering::Relaxed);
         let load = Load(worker.load.clone());
@@ -92,20 +92,20 @@ impl Workers {
     }
 }
 
-async fn work(gate: Rc<Gate>, mut come: mpsc::UnboundedReceiver<Guided>) {
+async fn work(worker: Rc<WorkerContext>, mut come: mpsc::UnboundedReceiver<Guided>) {
     while let Some((visit, load)) = come.recv().await {
-        spawn_local(serve(gate.clone(), visit, load));
+        spawn_local(serve(worker.clone(), visit, load));
     }
 }
 
-async fn serve(gate: Rc<Gate>, visit: Box<Visit>, _load: Load) {
-    let Visit { stream, address, entrance, meter, place } = *visit;
+async fn serve(worker: Rc<WorkerContext>, visit: Box<AcceptedClient>, _load: Load) {
+    let AcceptedClient { stream, address, state, meter, place } = *visit;
     let Ok(stream) = TcpStream::from_std(stream) else { return };
-    let peer = Rc::new(entrance.manner.peer(&stream, address, meter));
-    let counts = &gate.registry.counts;
+    let peer = Rc::new(state.settings.peer(&stream, address, meter));
+    let counts = &worker.registry.counts;
     counts.note_client(1);
     tokio::select! {
-        () = converse(stream, peer, &entrance.manner, &gate, entrance.closing) => {}
+        () = converse(stream, peer, &state.settings, &worker, state.closing) => {}
         () = place.needed() => counts.note_turned_away(),
     }
     counts.note_client(-1);

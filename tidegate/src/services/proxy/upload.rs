@@ -79,7 +79,7 @@ impl Upload {
 #[derive(Debug)]
 pub(super) struct Clock {
     upload: Rc<Upload>,
-    /// Made when the client is first waited for.
+    /// ProxyPlan when the client is first waited for.
     timer: Option<Pin<Box<Sleep>>>,
 }
 

@@ -79,9 +79,9 @@ impl Upstream {
         original: Option<SocketAddr>,
         is_grpc: bool,
     ) -> Result<(Response<Incoming>, Option<Lease>), Failure> {
-        let Shared { manner, .. } = &*self.shared;
-        let wants_http2 = match manner.protocol {
-            Protocol::Auto => is_grpc || manner.tls.is_some(),
+        let Shared { settings, .. } = &*self.shared;
+        let wants_http2 = match settings.protocol {
+            Protocol::Auto => is_grpc || settings.tls.is_some(),
             Protocol::Http1 => false,
             Protocol::Http2 => true,
         };
@@ -139,12 +139,12 @@ impl Upstream {
             return Ok((sender, true));
         }
         // TLS may have agreed on HTTP/1.1.
-        let may_differ = wants_http2 && may_be_kept && self.shared.manner.tls.is_some();
+        let may_differ = wants_http2 && may_be_kept && self.shared.settings.tls.is_some();
         if may_differ && let Some(sender) = endpoint.kept(false).await {
             return Ok((sender, true));
         }
-        let Shared { manner, sockets, counts, .. } = &*self.shared;
-        let made = endpoint.connect(manner, sockets, wants_http2).await;
+        let Shared { settings, sockets, counts, .. } = &*self.shared;
+        let made = endpoint.connect(settings, sockets, wants_http2).await;
         counts.note_connect(made.is_ok());
         if made.is_ok() && endpoint.address.is_down.swap(false, Ordering::Relaxed) {
             self.shared.refresh();
@@ -179,7 +179,7 @@ impl Upstream {
     pub(super) async fn tunnel(&self, original: Option<SocketAddr>) -> Result<TcpStream, Failure> {
         for _ in 0..self.endpoints.len().max(1) {
             let endpoint = self.endpoint(original)?;
-            match endpoint.tunnel(&self.shared.manner).await {
+            match endpoint.tunnel(&self.shared.settings).await {
                 Ok(stream) => return Ok(stream),
                 Err(error) => self.shared.note_unreachable(&endpoint.address, &error),
             }
@@ -199,7 +199,7 @@ impl Upstream {
 
     /// Closes what was idle for too long.
     pub(super) fn sweep(&self) {
-        let idle_timeout = self.shared.manner.idle_timeout;
+        let idle_timeout = self.shared.settings.idle_timeout;
         self.endpoints.iter().for_each(|endpoint| endpoint.sweep(idle_timeout));
         self.originals.borrow().values().for_each(|endpoint| endpoint.sweep(idle_timeout));
     }

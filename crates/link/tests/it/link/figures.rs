@@ -111,7 +111,7 @@ fn the_paths_are_full_within_a_second_and_a_half_and_sooner_where_rates_are_reme
         let mut known = world(&ways, SEED);
         for (path, (mbit, ..)) in PATHS.into_iter().enumerate() {
             let remembered = Some(Rate::from_bits(mbit * 1e6));
-            known.path_up(path, PathOptions { remembered, cap: None });
+            known.path_up(path, PathOptions { remembered, ..PathOptions::default() });
         }
         let known = bulk(&mut known, SEED, 3.0);
         println!("{name} loss, quarter seconds: fresh {fresh:.0?}\n    remembered {known:.0?}");

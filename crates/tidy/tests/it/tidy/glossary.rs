@@ -6,6 +6,8 @@ use crate::tidy::files::{File, text_of};
 use crate::tidy::manifests::ROOMS;
 
 const GLOSSARY: &str = "docs/GLOSSARY.md";
+/// The part of the glossary for the program, which is no room.
+const PROGRAM: &str = "tidegate";
 /// Names that several types may have: each is the field's word for the same thing in another place.
 const SHARED: &[&str] = &["Counts", "Error", "Event", "Input", "Options", "Output", "Refusal"];
 
@@ -81,12 +83,21 @@ pub(crate) fn inner_types_leave_public_names_alone(files: &[File]) -> Vec<String
     problems
 }
 
-/// Each room has a part of the glossary, each word one row, and each type of a row is the room's.
+/// Types of the program, for whomever they are declared.
+fn of_the_program(files: &[File]) -> BTreeSet<&str> {
+    let is_its = |file: &&File| file.path.starts_with("tidegate/src/") && !file.is_test();
+    let lines = files.iter().filter(is_its).flat_map(File::product_lines);
+    lines.filter_map(|line| declared(line).or_else(|| declared_inside(line))).collect()
+}
+
+/// Each room and the program have a part of the glossary, each word one row, and each type of a row is the room's.
 pub(crate) fn glossary_names_types_that_exist(files: &[File]) -> Vec<String> {
-    let all = declarations(files);
+    let (all, program) = (declarations(files), of_the_program(files));
     let is_of = |name: &str, room: &str| {
         let folder = format!("crates/{room}/");
-        all.get(name).is_some_and(|at| at.iter().any(|path| path.starts_with(&folder)))
+        let is_its =
+            || all.get(name).is_some_and(|at| at.iter().any(|path| path.starts_with(&folder)));
+        if room == PROGRAM { program.contains(name) } else { is_its() }
     };
     let (mut room, mut rooms, mut words) = ("", BTreeSet::new(), BTreeSet::new());
     let mut problems = Vec::new();
@@ -105,10 +116,11 @@ pub(crate) fn glossary_names_types_that_exist(files: &[File]) -> Vec<String> {
         }
         let names = types.split('`').skip(1).step_by(2);
         let gone = names.filter(|name| !is_of(name, room));
-        problems.extend(gone.map(|name| format!("{GLOSSARY}: crates/{room} has no type {name}")));
+        problems.extend(gone.map(|name| format!("{GLOSSARY}: {room} has no type {name}")));
     }
-    let silent = ROOMS.iter().filter(|(room, _)| !rooms.contains(room));
-    problems.extend(silent.map(|(room, _)| format!("{GLOSSARY} has no words of crates/{room}")));
+    let all = ROOMS.iter().map(|(room, _)| *room).chain([PROGRAM]);
+    let silent = all.filter(|room| !rooms.contains(room));
+    problems.extend(silent.map(|room| format!("{GLOSSARY} has no words of {room}")));
     problems
 }
 
@@ -150,10 +162,20 @@ mod tests {
                 File::new("crates/log/src/scan.rs", "pub struct Run;\n"),
             ];
             let problems = glossary_names_types_that_exist(&files);
-            problems.len() - (ROOMS.len() - 1)
+            problems.len() - ROOMS.len()
         };
         assert_eq!(check("| run | Numbers in a row. | `Run` |"), 0);
         assert_eq!(check("| run | Numbers in a row. | `Run`, `Runs` |"), 1);
         assert_eq!(check("| run | One. | `Run` |\n| run | Another. | |"), 1);
+        let program = [
+            File::new(
+                GLOSSARY,
+                "## tidegate\n\n| desk | A place. | `Desk` |\n| hall | A room. | `Hall` |\n",
+            ),
+            File::new("tidegate/src/a.rs", "pub(super) struct Desk;\n"),
+        ];
+        let problems = glossary_names_types_that_exist(&program);
+        assert!(problems.contains(&"docs/GLOSSARY.md: tidegate has no type Hall".to_owned()));
+        assert_eq!(problems.len() - ROOMS.len(), 1, "{problems:?}");
     }
 }

@@ -213,6 +213,7 @@ impl Neighbour {
                     newly: Size(PACKET),
                     in_flight,
                     lost: Size(lost.len() as u64 * PACKET),
+                    marked: Size::ZERO,
                     is_timeout: false,
                     app_limited: false,
                 },

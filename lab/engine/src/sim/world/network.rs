@@ -8,8 +8,8 @@ use super::super::connection::Piece;
 use super::super::link::{Packet, REPLY, Reply};
 use super::super::loss_based::PACKET;
 use super::super::scenario::{Change, FlowKind};
-use super::{World, path};
-use crate::link::Outcome;
+use super::{Crossed, World, path};
+use crate::link::{Discipline, Ecn, Outcome, Tag};
 
 /// Number of the packets of a flow that has no connection.
 const UNCONNECTED: u64 = u64::MAX;
@@ -27,10 +27,14 @@ impl World<'_> {
         while let Some(packet) = self.connections[flow].send(self.now) {
             self.cross(packet);
         }
+        let (connection, now) = (&mut self.connections[flow], self.now);
+        let epoch = connection.epoch;
+        if let Some(at) = connection.take_paced(now) {
+            self.plan(at, Event::Hear(flow, epoch));
+        }
         let connection = &mut self.connections[flow];
         if let Some(at) = connection.timeout().filter(|_| !connection.has_timer) {
             connection.has_timer = true;
-            let epoch = connection.epoch;
             self.plan(at, Event::Timeout(flow, epoch));
         }
     }
@@ -79,7 +83,11 @@ impl World<'_> {
     }
 
     fn arrive(&mut self, packet: Packet) {
-        let Packet { flow, epoch, number, .. } = packet;
+        let Packet { flow, epoch, number, bytes, tag, .. } = packet;
+        if matches!(self.scenario.link.uplink.discipline, Discipline::CoDel | Discipline::DualPi2) {
+            let (at, is_own, is_marked) = (self.now, flow < self.lanes, tag.ecn == Ecn::Ce);
+            self.crossed.push(Crossed { at, is_own, bytes, waited: tag.waited, is_marked });
+        }
         if number == UNCONNECTED || !self.is_alive(flow, epoch) {
             return;
         }
@@ -119,7 +127,7 @@ impl World<'_> {
         match self.scenario.flow[place].kind {
             FlowKind::Constant(_) if is_on => self.plan(self.now, Event::Constant(place)),
             FlowKind::Constant(_) => {}
-            FlowKind::Reno | FlowKind::Cubic => self.pump(self.lanes + place),
+            FlowKind::Reno | FlowKind::Cubic | FlowKind::Prague => self.pump(self.lanes + place),
         }
     }
 
@@ -127,7 +135,8 @@ impl World<'_> {
         let FlowKind::Constant(speed) = self.scenario.flow[place].kind else { return };
         if self.competing[place] {
             let flow = self.lanes + place;
-            self.cross(Packet { flow, epoch: 0, number: UNCONNECTED, sent: 0, bytes: PACKET });
+            let (number, bytes, tag) = (UNCONNECTED, PACKET, Tag::default());
+            self.cross(Packet { flow, epoch: 0, number, sent: 0, bytes, tag });
             self.plan(self.now + speed.0.time_for(Size(PACKET)), Event::Constant(place));
         }
     }

@@ -5,11 +5,13 @@
 //! bytes leave when the channel carries them.
 
 pub(super) mod channel;
+mod mez;
 mod oracle;
 mod play;
 mod recordings;
 mod step;
 
+use std::ops::Range;
 use std::path::Path;
 
 use tidegate_frames::{ControllerName, Gains, Ladder};
@@ -24,6 +26,11 @@ use crate::sim::parallel;
 /// `lab sim frames-step`, with the ladder that the program brings.
 pub fn step(traces: bool) -> anyhow::Result<Findings> {
     Ok(step::run(&tidegate::services::cameras::load_ladder(None, false)?.ladder, traces))
+}
+
+/// `lab sim frames-mez`.
+pub fn mez(seeds: &Range<u64>) -> anyhow::Result<Findings> {
+    mez::run(seeds)
 }
 
 /// Frames a second.
@@ -60,7 +67,7 @@ pub fn run(data: &Path, seed: u64) -> anyhow::Result<Findings> {
     )];
     let mut figures = Vec::new();
     for fps in RATES {
-        let gains = tune(&tuning, &ladder, fps, seed);
+        let gains = tune(&tuning, &ladder, fps, seed, 1.0);
         lines.push(String::new());
         let Gains { gain_p, gain_i, .. } = gains;
         lines.push(format!("{fps} frames/s; pi tuned to {gain_p:.0} and {gain_i:.0} B/ms"));
@@ -71,11 +78,16 @@ pub fn run(data: &Path, seed: u64) -> anyhow::Result<Findings> {
     Ok((lines, figures).into())
 }
 
-/// The gains that bring the PI controller most accuracy in time.
-fn tune(groups: &[Group], ladder: &Ladder, fps: usize, seed: u64) -> Gains {
+/// The gains that bring the PI controller most accuracy in time, of those that are tried times `scale`.
+fn tune(groups: &[Group], ladder: &Ladder, fps: usize, seed: u64, scale: f64) -> Gains {
+    let gains = |gain_p: f64, gain_i: f64| Gains {
+        gain_p: gain_p * scale,
+        gain_i: gain_i * scale,
+        ..Gains::default()
+    };
     let grid: Vec<Gains> = GAINS_P
         .into_iter()
-        .flat_map(|gain_p| GAINS_I.map(|gain_i| Gains { gain_p, gain_i, ..Gains::default() }))
+        .flat_map(|gain_p| GAINS_I.map(|gain_i| gains(gain_p, gain_i)))
         .collect();
     let scores = parallel::map(&grid, |gains| {
         let sender = pi("pi", *gains, Habit::Cancel);

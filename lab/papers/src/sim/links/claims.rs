@@ -13,6 +13,7 @@ use tidegate_types::units::Size;
 use super::paper::{BUFFERS, CROSS, LOSSES, Played, watch};
 use super::scene::{HEAVY, crossed_by_tcp};
 use super::statistics::{Estimate, mean};
+use crate::progress::Progress;
 use crate::report::{Figure, figure};
 use crate::sim::parallel;
 
@@ -46,10 +47,14 @@ impl Default for Place {
     }
 }
 
+/// Places that are played: the usual one, buffers, losses, and other parts that others take.
+pub(super) const STEPS: usize = 1 + BUFFERS.len() + LOSSES.len() + CROSS.len() - 1;
+
 /// Runs of each contestant, by seed.
 type Runs = [Vec<Played>; 3];
 
-fn play(place: Place, seeds: &[u64]) -> Runs {
+fn play(place: Place, seeds: &[u64], progress: &Progress) -> Runs {
+    progress.step("the paper's world", None);
     CONTESTANTS.map(|schedule| {
         parallel::map(seeds, |&seed| {
             let receive_window = Size::from_kib(place.buffer);
@@ -163,7 +168,7 @@ fn share(of: &[f64], is_so: impl Fn(f64) -> bool) -> f64 {
 }
 
 /// All claims, of so many seeds: lines for people, figures for machines.
-pub(super) fn claims(seeds: &Range<u64>) -> (Vec<String>, Vec<Figure>) {
+pub(super) fn claims(seeds: &Range<u64>, progress: &Progress) -> (Vec<String>, Vec<Figure>) {
     let seeds: Vec<u64> = seeds.clone().collect();
     let mut claims = Claims::default();
     claims.lines.push(format!(
@@ -172,7 +177,7 @@ pub(super) fn claims(seeds: &Range<u64>) -> (Vec<String>, Vec<Figure>) {
         seeds.len()
     ));
     claims.lines.push(format!("{:<52} {:>8} {:>8} {:>20}", "", "printed", "here", "95 % interval"));
-    let usual = play(Place::default(), &seeds);
+    let usual = play(Place::default(), &seeds, progress);
     let rates = |played: &Played| mean(&played.rates);
     claims.part("Fig. 9: Mbit/s with 128 KiB", &usual, rates, [80.0, 70.0, 55.0]);
     let fast = |played: &Played| share(&played.rates, |rate| rate > FAST);
@@ -182,7 +187,7 @@ pub(super) fn claims(seeds: &Range<u64>) -> (Vec<String>, Vec<Figure>) {
     let disorder = |played: &Played| mean(&played.disordered) / mean(&played.rates).max(1e-9);
     claims.ratio("Fig. 8: disordered packets a byte", Better::Less, &usual, disorder, [0.4, 0.1]);
     for (place, buffer) in BUFFERS.into_iter().enumerate() {
-        let runs = play(Place { buffer, ..Place::default() }, &seeds);
+        let runs = play(Place { buffer, ..Place::default() }, &seeds, progress);
         if buffer == BUFFER {
             claims.ratio("Fig. 9: throughput, 128 KiB", Better::More, &runs, rates, [1.14, 1.45]);
         }
@@ -197,13 +202,13 @@ pub(super) fn claims(seeds: &Range<u64>) -> (Vec<String>, Vec<Figure>) {
         );
     }
     for (place, first_loss) in LOSSES.into_iter().enumerate() {
-        let runs = play(Place { first_loss, ..Place::default() }, &seeds);
+        let runs = play(Place { first_loss, ..Place::default() }, &seeds, progress);
         let printed = REPEATS_SAVED.map(|saved| 1.0 - saved[place]);
         let name = format!("Fig. 11: sent again, A loses {first_loss:.2}");
         claims.ratio(&name, Better::Less, &runs, |played| played.repeated, printed);
     }
     for cross in [CROSS[0], CROSS[2]] {
-        let runs = play(Place { cross, ..Place::default() }, &seeds);
+        let runs = play(Place { cross, ..Place::default() }, &seeds, progress);
         let name = format!("Throughput, others {:.0} %", cross * 100.0);
         claims.ratio(&name, Better::More, &runs, rates, [1.14, 1.45]);
     }
@@ -231,7 +236,8 @@ mod tests {
     #[test]
     fn windows_that_losses_halve_carry_little_over_paths_that_lose() {
         // 1.22 packets a round trip over the square root of 0.05 to 0.1 of loss are some hundred kbit/s a path.
-        let [ours, ..] = play(Place { cross: 0.0, ..Place::default() }, &[1]);
+        let [ours, ..] =
+            play(Place { cross: 0.0, ..Place::default() }, &[1], &Progress::new("", 0));
         let rate = mean(&ours[0].rates);
         assert!((0.3..5.0).contains(&rate), "{rate} Mbit/s");
         assert!(ours[0].repeated > 0.03, "{}", ours[0].repeated);

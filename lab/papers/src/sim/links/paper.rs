@@ -11,11 +11,12 @@ use tidegate_link::path_scheduler::PathSchedulerName;
 use tidegate_link::{LinkOptions, RedundancyName};
 use tidegate_types::units::Size;
 
-use super::claims::claims;
+use super::claims;
 use super::load::Load;
 use super::scene::{HEAVY, PATIENT, crossed};
 use super::statistics::{Estimate, mean, percentile};
 use super::world::World;
+use crate::progress::Progress;
 use crate::report::{Figure, Findings, figure};
 use crate::sim::parallel;
 
@@ -36,6 +37,8 @@ pub(super) const BUFFERS: [u64; 4] = [128, 256, 512, 1024];
 pub(super) const LOSSES: [f64; 6] = [0.10, 0.12, 0.14, 0.16, 0.18, 0.20];
 /// Part of each path that others take.
 pub(super) const CROSS: [f64; 3] = [0.0, 0.25, 0.5];
+/// Cases that are played here: Table 1, buffers, losses with each guard, what others take.
+const STEPS: usize = 1 + BUFFERS.len() + 2 * LOSSES.len() + CROSS.len();
 
 /// One row: what is the same for all schedulers.
 #[derive(Clone, Debug)]
@@ -140,9 +143,10 @@ impl Tables {
 /// Runs of one case: by scheduler, then by seed.
 type Cell = (String, Vec<Vec<Played>>);
 
-fn cells(cases: Vec<Case>, seeds: &Range<u64>) -> Vec<Cell> {
+fn cells(cases: Vec<Case>, seeds: &Range<u64>, progress: &Progress) -> Vec<Cell> {
     let seeds: Vec<u64> = seeds.clone().collect();
     let of_case = |case: Case| {
+        progress.step(&case.name, None);
         let of_schedule = |schedule| parallel::map(&seeds, |&seed| play(&case, schedule, seed));
         let runs = SCHEDULES.map(of_schedule).into();
         (case.name, runs)
@@ -169,8 +173,9 @@ fn percentiles(cells: &[Cell], of: impl Fn(&Played) -> &[f64]) -> Rows {
 
 pub fn run(seeds: &Range<u64>) -> Findings {
     let mut tables = Tables::default();
+    let progress = Progress::new("link-paper", STEPS + claims::STEPS);
     tables.lines.push(format!("Table 1, bulk of 64 streams, {} seeds", seeds.clone().count()));
-    let fixed = cells(vec![Case::new("Table 1".into())], seeds);
+    let fixed = cells(vec![Case::new("Table 1".into())], seeds, &progress);
     let rates = percentiles(&fixed, |played| &played.rates);
     tables.add("Fig. 6: throughput of each second", "fig6", "Mbit/s", rates);
     let trips = percentiles(&fixed, |played| &played.trips);
@@ -181,7 +186,7 @@ pub fn run(seeds: &Range<u64>) -> Findings {
         let window = Size::from_kib(kib);
         Case { window, ..Case::new(format!("{kib} KiB")) }
     });
-    let buffers = cells(buffers.into(), seeds);
+    let buffers = cells(buffers.into(), seeds, &progress);
     let rates = rows(&buffers, |played| mean(&played.rates));
     tables.add("Fig. 9: throughput by receive buffer", "fig9", "Mbit/s", rates);
     let trips = rows(&buffers, |played| mean(&played.trips));
@@ -193,15 +198,15 @@ pub fn run(seeds: &Range<u64>) -> Findings {
             Case { loss, guard, ..Case::new(name) }
         })
     });
-    let again = rows(&cells(lossy.concat(), seeds), |played| played.repeated * 100.0);
+    let again = rows(&cells(lossy.concat(), seeds, &progress), |played| played.repeated * 100.0);
     tables.add("Fig. 11: sent again", "fig11", "%", again);
     let crossed = CROSS.map(|cross| {
         let name = format!("others {:.0} % of each path", cross * 100.0);
         Case { cross, ..Case::new(name) }
     });
-    let rates = rows(&cells(crossed.into(), seeds), |played| mean(&played.rates));
+    let rates = rows(&cells(crossed.into(), seeds, &progress), |played| mean(&played.rates));
     tables.add("Cross traffic: throughput", "cross", "Mbit/s", rates);
-    let (lines, figures) = claims(seeds);
+    let (lines, figures) = claims::claims(seeds, &progress);
     tables.lines.extend(lines);
     tables.figures.extend(figures);
     (tables.lines, tables.figures).into()

@@ -2,6 +2,7 @@
 //! server is restarted. A folder a camera, with a ring of files as the camera's own node has one; an entry is a frame as it
 //! came. One thread does all that touches the disk; who holds the shelf's lock waits for none of it.
 
+mod aside;
 mod info;
 mod keeper;
 
@@ -14,6 +15,7 @@ use prost::Message;
 use tidegate_log::Key;
 use tidegate_types::account::{Account, Kind, Level, Reservation};
 
+pub use self::aside::SetAside;
 use self::keeper::Keeper;
 use super::super::store::StoreReader;
 use super::super::wire::{CameraInfo, FrameMessage};
@@ -61,6 +63,8 @@ struct Work {
     /// The camera whose frame is written at the moment.
     present: Option<String>,
     known: BTreeMap<String, Known>,
+    /// Folders of which nothing can be read, the oldest first.
+    aside: Vec<SetAside>,
     is_over: bool,
 }
 
@@ -172,11 +176,16 @@ impl ReplicaDisk {
         Some((frame, StoredFrame { reader: known.reader.another(), entry }))
     }
 
+    /// What was set aside because nothing of it can be read.
+    pub(super) fn aside(&self) -> Vec<SetAside> {
+        self.shared.lock().aside.clone()
+    }
+
     /// A camera is no more.
     pub(super) fn forget(&self, camera: &str) {
         let mut work = self.shared.lock();
         work.frames.retain(|waiting| waiting.frame.camera != camera);
-        if work.is_here(camera) {
+        if work.is_here(camera) || work.aside.iter().any(|one| one.camera == camera) {
             work.known.remove(camera);
             work.told.insert(camera.into(), None);
             self.shared.changed.notify_all();

@@ -20,12 +20,12 @@ use crate::config::WhenDown;
 use crate::script::Side;
 use crate::services::proxy::answer::{Failure, is_grpc};
 use crate::services::proxy::exchange::Waiting;
-use crate::services::proxy::exit::{Exit, Story};
+use crate::services::proxy::exit::{AccessEntry, Exit};
 use crate::services::proxy::hall::{Ending, Entry, Passed, Ticket};
 use crate::services::proxy::listener::Peer;
 use crate::services::proxy::routes::{self, Route};
 use crate::services::proxy::sources::Name;
-use crate::services::proxy::way::{Gate, Way};
+use crate::services::proxy::worker::{WorkerContext, WorkerRoutes};
 use crate::services::proxy::{message, upgrade};
 
 /// Of a request whose client went away before there was a response.
@@ -51,9 +51,16 @@ impl From<Failure> for Stop {
 }
 
 /// Speaks with Envoy until the exchange is over.
-pub(super) async fn process(gate: Rc<Gate>, peer: Rc<Peer>, dialog: Dialog) {
-    let way = gate.way();
-    let mut talk = Talk { gate: &gate, way: &way, peer: &peer, dialog, is_grpc: false, exit: None };
+pub(super) async fn process(worker: Rc<WorkerContext>, peer: Rc<Peer>, dialog: Dialog) {
+    let routes_now = worker.routes_now();
+    let mut talk = Talk {
+        worker: &worker,
+        routes_now: &routes_now,
+        peer: &peer,
+        dialog,
+        is_grpc: false,
+        exit: None,
+    };
     let end = match talk.run().await {
         Ok(never) => match never {},
         Err(Stop::Gone(gone)) => gone,
@@ -70,9 +77,9 @@ pub(super) async fn process(gate: Rc<Gate>, peer: Rc<Peer>, dialog: Dialog) {
 enum Never {}
 
 pub(super) struct Talk<'a> {
-    pub(super) gate: &'a Rc<Gate>,
+    pub(super) worker: &'a Rc<WorkerContext>,
     /// What was in force when it began.
-    way: &'a Way,
+    routes_now: &'a WorkerRoutes,
     pub(super) peer: &'a Rc<Peer>,
     pub(super) dialog: Dialog,
     is_grpc: bool,
@@ -157,8 +164,8 @@ impl<'a> Talk<'a> {
     /// The request waits and its script sees it; none where no route takes it.
     async fn request(&mut self, head: HttpHeaders) -> Result<Option<Sent<'a>>, Stop> {
         let mut parts = head::of_request(&head.headers.unwrap_or_default());
-        let way = self.way;
-        let route = routes::find(&way.table.routes, self.peer.listener, &parts);
+        let routes_now = self.routes_now;
+        let route = routes::find(&routes_now.table.routes, self.peer.listener, &parts);
         self.begin(&parts, route.cloned());
         let Some(route) = route else {
             // What a client says of upstreams counts for nothing here either.
@@ -193,13 +200,13 @@ impl<'a> Talk<'a> {
         if route.down == WhenDown::Refuse && ticket.waits_in_vain() {
             return Err(Failure::Down.into());
         }
-        let begun = self.gate.hall.clock().now();
+        let begun = self.worker.hall.clock().now();
         let passed = self.dialog.while_there(ticket.pass()).await?;
-        let waited = self.gate.hall.clock().now().since(begun);
+        let waited = self.worker.hall.clock().now().since(begun);
         self.exit.iter_mut().for_each(|exit| exit.story.waited = waited);
         let Passed { output, record } =
             passed.map_err(|reason| Failure::refused(reason, route.dropped))?;
-        let upstream = self.gate.upstream(self.way, output).ok_or(Failure::Misdirected)?;
+        let upstream = self.worker.upstream(self.routes_now, output).ok_or(Failure::Misdirected)?;
         let name = upstream.name().clone();
         self.exit.iter_mut().for_each(|exit| exit.story.upstream = Some(name.clone()));
         let mut mutation = match route.scripts[0] {
@@ -264,7 +271,7 @@ impl<'a> Talk<'a> {
         held: &Held,
     ) -> Ticket {
         let payload = if held.is_whole { held.data.clone() } else { Bytes::new() };
-        self.gate.hall.enter(Entry { from, key, properties: properties.clone(), payload })
+        self.worker.hall.enter(Entry { from, key, properties: properties.clone(), payload })
     }
 
     /// What Envoy changes of a head. On requests the header that names the upstream is always set or taken
@@ -276,7 +283,7 @@ impl<'a> Talk<'a> {
         mut mutation: HeaderMutation,
     ) -> CommonResponse {
         if side == Side::Request {
-            let upstream = self.gate.upstream(self.way, output);
+            let upstream = self.worker.upstream(self.routes_now, output);
             match upstream.filter(|upstream| !upstream.is_original()) {
                 Some(upstream) => {
                     let name = Bytes::copy_from_slice(upstream.name().as_bytes());
@@ -295,23 +302,23 @@ impl<'a> Talk<'a> {
 
     fn begin(&mut self, parts: &hyper::http::request::Parts, route: Option<Arc<Route>>) {
         self.is_grpc = is_grpc(&parts.headers);
-        let story = Story {
+        let story = AccessEntry {
             peer: self.peer.clone(),
             method: parts.method.clone(),
             uri: parts.uri.clone(),
             version: parts.version,
-            begun: self.gate.hall.clock().now(),
+            begun: self.worker.hall.clock().now(),
             route,
             upstream: None,
             waited: Duration::ZERO,
             reason: None,
             status: StatusCode::from_u16(CLIENT_GONE).unwrap_or(StatusCode::BAD_REQUEST),
         };
-        let registry = self.gate.registry.clone();
+        let registry = self.worker.registry.clone();
         let (ticket, lease) = (None, None);
         self.exit = Some(Exit {
             registry,
-            _table: self.way.table.clone(),
+            _table: self.routes_now.table.clone(),
             story,
             ticket,
             lease,
@@ -328,7 +335,7 @@ impl<'a> Talk<'a> {
     /// Envoy did not reach the upstream that it was told of.
     fn note_unreachable(&self) {
         let name = self.exit.as_ref().and_then(|exit| exit.story.upstream.clone());
-        let upstreams = self.way.upstreams.iter().flatten();
+        let upstreams = self.routes_now.upstreams.iter().flatten();
         let known = upstreams.filter(|upstream| Some(upstream.name()) == name.as_ref());
         known.for_each(|upstream| upstream.note_failed());
     }

@@ -17,7 +17,7 @@ use super::dialog::Dialog;
 use super::process::process;
 use super::wire::{PROCESS, ProcessingRequest, ProcessingResponse};
 use crate::services::proxy::listener::Peer;
-use crate::services::proxy::way::Gate;
+use crate::services::proxy::worker::WorkerContext;
 
 /// Answers that wait for Envoy: a head, its body and its trailers.
 const ANSWERS_MAX: usize = 4;
@@ -26,7 +26,7 @@ const MESSAGE_MAX: usize = (64 << 20) + (64 << 10);
 
 /// Answers one call.
 pub(in crate::services::proxy) async fn answer(
-    gate: Rc<Gate>,
+    worker: Rc<WorkerContext>,
     peer: Rc<Peer>,
     request: Request<Incoming>,
 ) -> Response<Body> {
@@ -40,7 +40,7 @@ pub(in crate::services::proxy) async fn answer(
     let (give, given) = oneshot::channel();
     let response = grpc.streaming(Process { give: Some(give), all: Some(all) }, request).await;
     if let Ok(messages) = given.await {
-        spawn_local(process(gate, peer, Dialog::new(messages, answers)));
+        spawn_local(process(worker, peer, Dialog::new(messages, answers)));
     }
     response
 }

@@ -17,8 +17,8 @@ use super::peers::until;
 use super::*;
 use crate::config::{ProxyConfig, ProxyListenerConfig};
 use crate::services::proxy::connection::{LocalExecutor, answer};
-use crate::services::proxy::doors::manner;
 use crate::services::proxy::plan::Outputs;
+use crate::services::proxy::sockets::settings;
 use crate::services::proxy::starts::Starts;
 use crate::support::http::Meter;
 
@@ -40,7 +40,7 @@ fn client(bytes: usize, length: Option<usize>) -> (DuplexStream, JoinHandle<u64>
         };
         let outputs = Outputs::default().with(&proxy);
         let room = Account::new(1 << 20);
-        let manner = manner(Guest::Client, &proxy.listener[0], &outputs, room).unwrap();
+        let settings = settings(Guest::Client, &proxy.listener[0], &outputs, room).unwrap();
         let (_stop, stopping) = watch::channel(false);
         let ask = move |_: Request<Incoming>| async move {
             match length {
@@ -48,7 +48,7 @@ fn client(bytes: usize, length: Option<usize>) -> (DuplexStream, JoinHandle<u64>
                 Some(length) => Response::new(Full::<Bytes>::from(vec![b'x'; length])),
             }
         };
-        answer(far, (&manner, &Starts::new()), &Meter::new(None), ask, stopping).await;
+        answer(far, (&settings, &Starts::new()), &Meter::new(None), ask, stopping).await;
         begin.elapsed().as_secs()
     });
     (near, served)

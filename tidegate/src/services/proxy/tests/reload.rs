@@ -30,7 +30,9 @@ fn a_request_ends_as_it_began_and_the_next_one_goes_by_the_new_routes() {
         let second = waiting.begin(get("/waits"));
         until(|| proxy.hall.status().held == 2).await;
         let at = address(&proxy);
-        assert!(proxy.change(config(&text(&[("new", new.address)], TO_NEW))).unwrap().is_empty());
+        assert!(
+            proxy.change(config(&text(&[("new", new.address)], TO_NEW))).await.unwrap().is_empty()
+        );
         assert_eq!(address(&proxy), at, "the socket stays");
         let mut next = Client::connect(at).await;
         assert_eq!(next.send(get("/next")).await.status(), 200);
@@ -47,7 +49,7 @@ fn a_request_ends_as_it_began_and_the_next_one_goes_by_the_new_routes() {
         let names: Vec<&str> = names.iter().map(|output| &*output.name).collect();
         assert_eq!(names, ["clients", "new"], "nobody goes by the old one any more");
         // It comes back, at its place.
-        proxy.change(config(&before)).unwrap();
+        proxy.change(config(&before)).await.unwrap();
         old.may_answer.add_permits(1);
         assert_eq!(next.send(get("/back")).await.status(), 200);
         assert_eq!(old.asked().len(), 3);
@@ -78,16 +80,15 @@ fn what_cannot_be_used_changes_nothing() {
                 ),
                 "choose another address",
             ),
-            (good.replace("\"PORT\"", "\"PORT\"\nmode = \"redirect\""), "needs a new start"),
         ] {
-            let error = format!("{:#}", proxy.change(config(&wrong)).unwrap_err());
+            let error = format!("{:#}", proxy.change(config(&wrong)).await.unwrap_err());
             assert!(error.contains(told), "{error}");
             assert_eq!(client.send(get("/")).await.status(), 200);
             assert_eq!(proxy.config(), &config(&good));
             assert_eq!(proxy.counts.read().upstreams.len(), 1, "no other was in force");
         }
         let other = format!("[limits]\nconnections = 7\n[proxy]\nthreads = 2\n{good}");
-        let waiting = proxy.change(config(&other)).unwrap();
+        let waiting = proxy.change(config(&other)).await.unwrap();
         assert_eq!(waiting, ["[limits]", "proxy.threads"]);
         until(|| is_settled(&proxy)).await;
     });
@@ -106,7 +107,7 @@ fn clients_of_a_listener_that_goes_are_answered_and_end() {
         let mut stays = Client::connect(kept).await;
         let under_way = busy.begin(get("/under-way"));
         until(|| upstream.asked().len() == 1).await;
-        proxy.change(config(&one)).unwrap();
+        proxy.change(config(&one)).await.unwrap();
         until(|| std::net::TcpStream::connect(goes).is_err()).await;
         upstream.may_answer.add_permits(2);
         let (status, body) = text_of(under_way.await.unwrap()).await;
@@ -134,9 +135,9 @@ fn a_script_and_a_rate_come_and_go() {
         let script = ScriptFile::new("comes", "function on_message(h) h:drop() end");
         let scripted = format!("{plain}script = \"s\"\ndropped = 429\n{}", script.section(""));
         let paced = scripted.replace("[[proxy.route]]", "rate = \"10mbit\"\n[[proxy.route]]");
-        proxy.change(config(&paced)).unwrap();
+        proxy.change(config(&paced)).await.unwrap();
         assert_eq!(client.send(get("/2")).await.status(), 429);
-        proxy.change(config(&plain)).unwrap();
+        proxy.change(config(&plain)).await.unwrap();
         assert_eq!(client.send(get("/3")).await.status(), 200);
         assert_eq!(upstream.asked().len(), 2);
         let figures = proxy.counts.read();
@@ -165,7 +166,7 @@ fn what_waits_on_any_thread_goes_to_an_upstream_that_comes() {
         }
         until(|| proxy.hall.status().held == 8).await;
         let after = text(&[("new", new.address)], &route("new"));
-        proxy.change(config(&format!("[proxy]\nthreads = 2\n{after}"))).unwrap();
+        proxy.change(config(&format!("[proxy]\nthreads = 2\n{after}"))).await.unwrap();
         old.may_answer.add_permits(1);
         for answer in answers {
             assert_eq!(text_of(answer.await.unwrap()).await.0, 200);
@@ -190,7 +191,7 @@ fn what_waits_for_an_upstream_that_was_removed_goes_when_that_is_up() {
         let mut waiting = Client::connect(address(&proxy)).await;
         let waits = waiting.begin(get("/waits"));
         until(|| proxy.hall.status().held == 1).await;
-        proxy.change(config(&text(&[("new", new.address)], TO_NEW))).unwrap();
+        proxy.change(config(&text(&[("new", new.address)], TO_NEW))).await.unwrap();
         let listener = tokio::net::TcpListener::bind(at).await.unwrap();
         tokio::task::spawn_local(async move {
             loop {
@@ -206,5 +207,99 @@ fn what_waits_for_an_upstream_that_was_removed_goes_when_that_is_up() {
         });
         assert_eq!(text_of(waits.await.unwrap()).await, (200, "old".to_owned()));
         until(|| is_settled(&proxy) && proxy.hall.status().outputs.len() == 2).await;
+    });
+}
+
+#[test]
+fn listeners_swap_addresses_and_modes() {
+    on_one_thread(async {
+        let (first, second) = (Upstream::start().await, Upstream::start().await);
+        let [one, other] = [tidegate_testbed::free_port(), tidegate_testbed::free_port()];
+        let by = |name: &str, port: u16, mode: &str, to: SocketAddr| {
+            format!(
+                "[[proxy.listener]]\nname = \"{name}\"\nlisten = \"127.0.0.1:{port}\"\nmode = \"{mode}\"\n\
+                 [[proxy.upstream]]\nname = \"to-{name}\"\nto = [\"{to}\"]\n\
+                 [[proxy.route]]\nlistener = [\"{name}\"]\nto = \"to-{name}\"\n"
+            )
+        };
+        let text = |x: (u16, &str), y: (u16, &str)| {
+            config(&[by("x", x.0, x.1, first.address), by("y", y.0, y.1, second.address)].concat())
+        };
+        let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        let mut proxy =
+            start(&text((one, "explicit"), (other, "explicit")), Guest::Client).unwrap();
+        let mut before = Client::connect(at(one)).await;
+        assert_eq!(before.send(get("/x")).await.status(), 200);
+        for (turn, modes) in
+            [["explicit", "explicit"], ["redirect", "explicit"], ["explicit", "redirect"]]
+                .into_iter()
+                .enumerate()
+        {
+            let ports = if turn % 2 == 0 { [other, one] } else { [one, other] };
+            let new = text((ports[0], modes[0]), (ports[1], modes[1]));
+            proxy.change(new).await.unwrap();
+            let name = |name: &str| name.to_owned();
+            assert_eq!(proxy.listens(), [(at(ports[0]), name("x")), (at(ports[1]), name("y"))]);
+            for port in ports {
+                assert_eq!(Client::connect(at(port)).await.send(get("/")).await.status(), 200);
+            }
+            assert_eq!((first.asked().len(), second.asked().len()), (turn + 2, turn + 1));
+        }
+        assert!(before.is_over().await, "it came by a listener of another name");
+        until(|| is_settled(&proxy)).await;
+    });
+}
+
+#[test]
+fn an_address_becomes_narrower_and_wider_and_is_nobody_elses() {
+    on_one_thread(async {
+        let upstream = Upstream::start().await;
+        let port = tidegate_testbed::free_port();
+        let at = |host: [u8; 4]| SocketAddr::from((host, port));
+        let [all, own] = [at([0; 4]), at([127, 0, 0, 1])];
+        let listen = |addresses: &[SocketAddr]| {
+            let all: Vec<String> = addresses.iter().map(|one| format!("\"{one}\"")).collect();
+            let text = text(&[("app", upstream.address)], "");
+            config(&text.replace("\"PORT\"", &format!("[{}]", all.join(", "))))
+        };
+        let mut proxy = start(&listen(&[all]), Guest::Client).unwrap();
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        for address in [own, all, own] {
+            let before = proxy.listens();
+            let refused = proxy.change(listen(&[address, taken.local_addr().unwrap()])).await;
+            assert!(refused.is_err());
+            assert_eq!(proxy.listens(), before);
+            assert_eq!(Client::connect(own).await.send(get("/")).await.status(), 200);
+            proxy.change(listen(&[address])).await.unwrap();
+            assert_eq!(proxy.listens()[0].0, address);
+            assert_eq!(Client::connect(own).await.send(get("/")).await.status(), 200);
+            let beside = std::net::TcpListener::bind(own);
+            assert!(beside.is_err(), "another program cannot listen beside it");
+        }
+        until(|| is_settled(&proxy)).await;
+    });
+}
+
+#[test]
+fn requests_go_on_while_scripts_are_tried() {
+    on_one_thread(async {
+        let upstream = Upstream::start().await;
+        let plain = text(&[("app", upstream.address)], "[[proxy.route]]\nname = \"r\"\n");
+        let mut proxy = proxy(&plain);
+        let at = address(&proxy);
+        let script = ScriptFile::new("tried", "function on_message(h) h:drop() end");
+        let scripted = format!("{plain}script = \"s\"\ndropped = 429\n{}", script.section(""));
+        let mut client = Client::connect(at).await;
+        {
+            let mut change = std::pin::pin!(proxy.change(config(&scripted)));
+            let waits = std::future::poll_fn(|context| {
+                std::task::Poll::Ready(change.as_mut().poll(context).is_pending())
+            });
+            assert!(waits.await, "nothing is in force yet");
+            assert_eq!(client.send(get("/meanwhile")).await.status(), 200);
+            change.await.unwrap();
+        }
+        assert_eq!(client.send(get("/then")).await.status(), 429);
+        until(|| is_settled(&proxy)).await;
     });
 }

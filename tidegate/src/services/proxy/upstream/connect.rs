@@ -31,7 +31,7 @@ const IDLE_MAX: usize = 1024;
 
 /// How connections are made.
 #[derive(Clone, Debug)]
-pub(super) struct Manner {
+pub(super) struct ConnectSettings {
     pub(super) protocol: Protocol,
     /// One that offers HTTP/2 and HTTP/1.1, or the one that is wanted.
     pub(super) tls: Option<Arc<ClientConfig>>,
@@ -129,14 +129,14 @@ impl Endpoint {
     /// There is none, or it took too long.
     pub(super) async fn connect(
         &self,
-        manner: &Manner,
+        settings: &ConnectSettings,
         sockets: &Arc<Sockets>,
         wants_http2: bool,
     ) -> io::Result<Sender> {
-        let connecting = self.connect_now(manner, sockets, wants_http2);
+        let connecting = self.connect_now(settings, sockets, wants_http2);
         let late = |_| io::Error::from(io::ErrorKind::TimedOut);
         let sender =
-            tokio::time::timeout(manner.connect_timeout, connecting).await.map_err(late)??;
+            tokio::time::timeout(settings.connect_timeout, connecting).await.map_err(late)??;
         if let Sender::Http2(sender) = &sender {
             *self.shared.borrow_mut() = Some(sender.clone());
         }
@@ -147,27 +147,27 @@ impl Endpoint {
     ///
     /// # Errors
     /// There is none, or it took too long.
-    pub(super) async fn tunnel(&self, manner: &Manner) -> io::Result<TcpStream> {
+    pub(super) async fn tunnel(&self, settings: &ConnectSettings) -> io::Result<TcpStream> {
         let connecting = self.address.dial();
         let late = |_| io::Error::from(io::ErrorKind::TimedOut);
         let stream =
-            tokio::time::timeout(manner.connect_timeout, connecting).await.map_err(late)??;
+            tokio::time::timeout(settings.connect_timeout, connecting).await.map_err(late)??;
         stream.set_nodelay(true)?;
         Ok(stream)
     }
 
     async fn connect_now(
         &self,
-        manner: &Manner,
+        settings: &ConnectSettings,
         sockets: &Arc<Sockets>,
         wants_http2: bool,
     ) -> io::Result<Sender> {
         let stream = self.address.dial().await?;
         stream.set_nodelay(true)?;
-        let (mut io, is_http2) = match &manner.tls {
+        let (mut io, is_http2) = match &settings.tls {
             None => (Io::plain(stream), wants_http2),
             Some(config) => {
-                let name = match &manner.name {
+                let name = match &settings.name {
                     Some(name) => name.clone(),
                     None => crate::support::tls::server_name(&self.address.host)
                         .map_err(io::Error::other)?,

@@ -55,9 +55,9 @@ impl Shared {
 
     /// Asks by a connection of its own, which is closed again.
     async fn ask(&self, address: &Arc<Address>, path: &str) -> anyhow::Result<StatusCode> {
-        let wants_http2 = self.manner.protocol == Protocol::Http2;
+        let wants_http2 = self.settings.protocol == Protocol::Http2;
         let endpoint = Endpoint::new(address.clone());
-        let sender = endpoint.connect(&self.manner, &self.sockets, wants_http2).await?;
+        let sender = endpoint.connect(&self.settings, &self.sockets, wants_http2).await?;
         let host = format!("{}:{}", address.host, address.port);
         let request = Request::get(path).header(HOST, host).body(Passing::empty())?;
         let sent = send_by(sender, request).await;

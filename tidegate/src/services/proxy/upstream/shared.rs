@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_node::io::OutputId;
 use tokio::sync::Notify;
 
-use super::connect::{Address, Manner};
+use super::connect::{Address, ConnectSettings};
 use super::sockets::Sockets;
 use crate::config::network::address;
 use crate::config::{Protocol, ProxyConfig, UpstreamConfig};
@@ -33,7 +33,7 @@ pub(in crate::services::proxy) struct Shared {
     pub(super) name: Arc<str>,
     pub(super) output: OutputId,
     pub(super) config: UpstreamConfig,
-    pub(super) manner: Manner,
+    pub(super) settings: ConnectSettings,
     pub(super) addresses: Vec<Arc<Address>>,
     pub(super) next: AtomicUsize,
     pub(super) sockets: Arc<Sockets>,
@@ -72,7 +72,7 @@ impl Shared {
             let named = far.name.as_deref().map(crate::support::tls::server_name).transpose();
             name = named.map_err(anyhow::Error::msg)?;
         }
-        let manner = Manner {
+        let settings = ConnectSettings {
             protocol: config.protocol,
             tls,
             name,
@@ -84,7 +84,7 @@ impl Shared {
             name: config.label().into(),
             output,
             config: config.clone(),
-            manner,
+            settings,
             addresses: named.map(|(host, port)| Address::new(host, port)).collect(),
             next: AtomicUsize::new(0),
             sockets,

@@ -10,24 +10,10 @@ use tidegate_frames::archive::scan;
 use tidegate_log::Key;
 
 use super::super::super::sealed::FileKey;
-use super::super::super::store::UNREADABLE;
 use super::super::super::wire::CameraInfo;
 
 /// Its name.
 pub(super) const INFO: &str = "camera";
-
-/// Keeps the folder of a camera of which nothing can be read, under a name that is no camera's.
-pub(super) fn set_aside(folder: &Path) -> io::Result<()> {
-    let mut names = (1..).map(|turn: u32| folder.with_extension(format!("{UNREADABLE}-{turn}")));
-    let aside = names.find(|name| !name.exists()).ok_or(io::ErrorKind::AlreadyExists)?;
-    fs::rename(folder, &aside)?;
-    tracing::error!(
-        "{}: what is known of its camera is damaged: its frames are kept in {}",
-        folder.display(),
-        aside.display()
-    );
-    Ok(())
-}
 
 /// `None` where there is none, or nothing of it can be read.
 pub(super) fn read_info(path: &Path, keys: &[Key]) -> io::Result<Option<CameraInfo>> {

@@ -17,8 +17,9 @@ use super::super::super::camera::Shot;
 use super::super::super::store::Ring;
 use super::super::super::ways::{FrameWay, RungName};
 use super::super::super::wire::{CameraInfo, FrameMessage};
-use super::info::{INFO, read_info, set_aside, write_info};
-use super::{Known, ReplicaOptions, Shared, Waiting, accuracy_of};
+use super::aside::{look, set_aside};
+use super::info::{INFO, read_info, write_info};
+use super::{Known, ReplicaOptions, SetAside, Shared, Waiting, accuracy_of};
 
 /// The folder beside those of the node's own cameras, whose names begin otherwise.
 pub(super) const FOLDER: &str = "@replica";
@@ -80,16 +81,17 @@ impl Keeper {
         let (bytes, turn) = (0, 0);
         let mut keeper =
             Keeper { directory, options, account, shared, cameras, bytes, turn, pause, is_failing };
-        let mut found = Vec::new();
+        let (mut found, mut aside) = (Vec::new(), Vec::new());
         for entry in fs::read_dir(&keeper.directory)? {
             let folder = entry?.path();
             if !is_of_camera(&folder) {
+                aside.extend(look(folder)?);
                 continue;
             }
             // Without it nobody knows who may see the camera. It goes first where all goes, and comes first.
             let Some(info) = read_info(&folder.join(INFO), &keeper.options.keys)? else {
                 if folder.join(INFO).exists() {
-                    set_aside(&folder)?;
+                    aside.extend(look(set_aside(&folder)?)?);
                 } else {
                     tracing::warn!("{}: no frames of any camera: it is removed", folder.display());
                     fs::remove_dir_all(&folder)?;
@@ -99,6 +101,9 @@ impl Keeper {
             let one = OnDisk::open(folder, &keeper.options, &keeper.account)?;
             found.push((one.ring.written_at().unwrap_or(SystemTime::UNIX_EPOCH), info, one));
         }
+        aside.sort_by_key(|&(written_at, _)| written_at);
+        keeper.bytes += aside.iter().map(|(_, one)| one.bytes).sum::<u64>();
+        keeper.shared.lock().aside = aside.into_iter().map(|(_, one)| one).collect();
         found.sort_by_key(|&(written_at, ..)| written_at);
         let mut infos = Vec::new();
         for (_, info, mut one) in found {
@@ -172,6 +177,7 @@ impl Keeper {
     }
 
     fn tell(&mut self, camera: String, told: Option<CameraInfo>) {
+        while told.is_none() && self.drop_aside(Some(&camera)) {}
         let done = match (&told, self.cameras.get(&camera)) {
             (_, None) => return,
             (Some(info), Some(one)) => write_info(&one.folder, &self.options.keys, info),
@@ -218,9 +224,23 @@ impl Keeper {
         Ok(())
     }
 
-    /// What is more than all may have goes.
+    /// What is more than all may have goes: first what nobody can see.
     fn trim(&mut self) {
-        while self.bytes > self.options.all && self.drop_oldest(false) {}
+        while self.bytes > self.options.all && (self.drop_aside(None) || self.drop_oldest(false)) {}
+    }
+
+    /// The oldest folder goes that was set aside, of this camera or of any. Answers whether it did.
+    fn drop_aside(&mut self, camera: Option<&str>) -> bool {
+        let mut work = self.shared.lock();
+        let is_its = |one: &&SetAside| camera.is_none_or(|camera| one.camera == *camera);
+        let Some(one) = work.aside.iter().find(is_its).cloned() else { return false };
+        work.aside.retain(|other| other.folder != one.folder);
+        drop(work);
+        self.bytes -= one.bytes;
+        tracing::warn!("{} is removed: its frames cannot be read", one.folder.display());
+        let done = remove_camera(&one.folder);
+        // One that cannot be removed is found again at the next start.
+        done.is_ok() || self.note(done)
     }
 
     /// Of the camera that has been away longest the oldest file goes, or all. Answers whether it did.

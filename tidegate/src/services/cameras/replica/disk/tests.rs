@@ -204,11 +204,28 @@ fn frames_whose_camera_cannot_be_read_are_kept_aside() {
         keep(&disk, turn, 0.9);
         drop(disk);
         fs::write(folder(&options).join(INFO), b"damaged").unwrap();
-        let (_disk, known) = open(&options);
+        let (disk, known) = open(&options);
         let aside = folder(&options).with_extension(format!("unreadable-{turn}"));
         assert!(known.is_empty() && !folder(&options).exists());
-        assert!(fs::read_dir(aside).unwrap().count() >= 2, "its frames are there");
+        assert!(fs::read_dir(&aside).unwrap().count() >= 2, "its frames are there");
+        let named = disk.aside();
+        let last = named.last().unwrap();
+        assert_eq!((named.len(), &*last.camera, &last.folder), (turn as usize, "a/b", &aside));
     }
+    // It is named at each start, counts, and goes first.
+    let (disk, _) = open(&options);
+    keep(&disk, 3, 0.9);
+    let bytes: u64 = disk.aside().iter().map(|one| one.bytes).sum();
+    assert!(disk.aside().len() == 2 && bytes > 2000, "{:?}", disk.aside());
+    drop(disk);
+    let (disk, known) = open(&ReplicaOptions { all: bytes + 100, ..options.clone() });
+    assert_eq!((disk.aside().len(), known.len()), (1, 1));
+    assert_eq!(numbers(&disk), [(3, 0.9)]);
+    disk.forget("a/b");
+    settle(&disk);
+    assert!(disk.aside().is_empty());
+    let left = fs::read_dir(options.directory.join(FOLDER)).unwrap().count();
+    assert_eq!(left, 0, "all of it is gone");
     fs::remove_dir_all(&options.directory).unwrap();
 }
 

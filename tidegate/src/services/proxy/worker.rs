@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use super::exit::Registry;
 use super::hall::Hall;
 use super::routes::Route;
-use super::run::Tended;
+use super::run::WatchedUpstream;
 use super::starts::Starts;
 use super::upstream::{Shared, Upstream};
 
@@ -27,7 +27,7 @@ const SWEEP: Duration = Duration::from_secs(1);
 pub(super) struct Table {
     pub(super) routes: Vec<Arc<Route>>,
     /// By output; none at the places of listeners, and of what is gone.
-    pub(super) upstreams: Vec<Option<Arc<Tended>>>,
+    pub(super) upstreams: Vec<Option<Arc<WatchedUpstream>>>,
     pub(super) listeners: Vec<OutputId>,
     /// Who waits until nobody goes by it any more hears when this is dropped.
     pub(super) _held: oneshot::Sender<()>,
@@ -35,7 +35,7 @@ pub(super) struct Table {
 
 /// A table, and the upstreams of it with a thread's connections.
 #[derive(Debug)]
-pub(super) struct Way {
+pub(super) struct WorkerRoutes {
     pub(super) table: Arc<Table>,
     pub(super) upstreams: Vec<Option<Rc<Upstream>>>,
 }
@@ -53,13 +53,13 @@ pub(super) struct Common {
 
 /// What all exchanges of a thread share.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct WorkerContext {
     pub(super) hall: Hall,
     pub(super) registry: Arc<Registry>,
     pub(super) tunnels: Arc<Semaphore>,
     /// Turns of requests of HTTP/2 that begin.
     pub(super) starts: Rc<Starts>,
-    way: RefCell<Rc<Way>>,
+    routes_now: RefCell<Rc<WorkerRoutes>>,
     newest: RefCell<watch::Receiver<Arc<Table>>>,
 }
 
@@ -72,9 +72,9 @@ impl Table {
     }
 }
 
-impl Way {
+impl WorkerRoutes {
     /// Upstreams that a thread has already stay, with their connections.
-    fn new(table: Arc<Table>, before: &[Option<Rc<Upstream>>]) -> Rc<Way> {
+    fn new(table: Arc<Table>, before: &[Option<Rc<Upstream>>]) -> Rc<WorkerRoutes> {
         let is_it =
             |known: &&Rc<Upstream>, shared: &Arc<Shared>| Arc::ptr_eq(&known.shared, shared);
         let of = |shared: &Arc<Shared>| {
@@ -84,7 +84,7 @@ impl Way {
         let all = table.upstreams.iter();
         let upstreams =
             all.map(|tended| tended.as_ref().map(|tended| of(&tended.shared))).collect();
-        Rc::new(Way { table, upstreams })
+        Rc::new(WorkerRoutes { table, upstreams })
     }
 
     /// The upstream behind an output.
@@ -93,38 +93,49 @@ impl Way {
     }
 }
 
-impl Gate {
-    pub(super) fn new(common: &Common) -> Rc<Gate> {
+impl WorkerContext {
+    pub(super) fn new(common: &Common) -> Rc<WorkerContext> {
         let Common { hall, registry, tunnels, mut newest } = common.clone();
-        let way = RefCell::new(Way::new(newest.borrow_and_update().clone(), &[]));
+        let routes_now = RefCell::new(WorkerRoutes::new(newest.borrow_and_update().clone(), &[]));
         let newest = RefCell::new(newest);
-        Rc::new(Gate { hall, registry, tunnels, starts: Starts::new(), way, newest })
+        Rc::new(WorkerContext {
+            hall,
+            registry,
+            tunnels,
+            starts: Starts::new(),
+            routes_now,
+            newest,
+        })
     }
 
     /// What is in force now. Each thread finds that out by itself, here: what it hears from the hall may follow from a
     /// table that no message would bring to it in time.
-    pub(super) fn way(&self) -> Rc<Way> {
+    pub(super) fn routes_now(&self) -> Rc<WorkerRoutes> {
         let newest = &mut *self.newest.borrow_mut();
         // It fails only at the end of the proxy.
         if newest.has_changed().unwrap_or(false) {
             let table = newest.borrow_and_update().clone();
-            let new = Way::new(table, &self.way.borrow().upstreams);
-            let _before = self.way.replace(new);
+            let new = WorkerRoutes::new(table, &self.routes_now.borrow().upstreams);
+            let _before = self.routes_now.replace(new);
         }
-        self.way.borrow().clone()
+        self.routes_now.borrow().clone()
     }
 
     /// The upstream behind an output, for who goes by `way`: new rules may have led it to one that is not there.
-    pub(super) fn upstream(&self, way: &Way, output: OutputId) -> Option<Rc<Upstream>> {
-        way.upstream(output).or(self.way().upstream(output)).cloned()
+    pub(super) fn upstream(
+        &self,
+        routes_now: &WorkerRoutes,
+        output: OutputId,
+    ) -> Option<Rc<Upstream>> {
+        routes_now.upstream(output).or(self.routes_now().upstream(output)).cloned()
     }
 
     /// Closes connections to upstreams that are idle for too long, for ever; a thread without requests hears here of what
     /// is in force.
-    pub(super) async fn sweep(self: Rc<Gate>) {
+    pub(super) async fn sweep(self: Rc<WorkerContext>) {
         loop {
             sleep(SWEEP).await;
-            self.way().upstreams.iter().flatten().for_each(|upstream| upstream.sweep());
+            self.routes_now().upstreams.iter().flatten().for_each(|upstream| upstream.sweep());
         }
     }
 }
