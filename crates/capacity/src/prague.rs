@@ -151,9 +151,20 @@ mod tests {
     }
 
     #[test]
+    fn what_a_mark_took_is_soon_back_where_the_path_is_known() {
+        let mut prague = Prague::of(640.0 * PACKET);
+        for place in 0..4 {
+            let window = Size(prague.window() as u64);
+            prague.acked(Time::from_millis(100 * place), RTT, window, Size::ZERO);
+        }
+        // 1.5, 2, 2.5 and 3 packets.
+        assert!((prague.window() - 649.0 * PACKET).abs() < PACKET / 2.0, "{}", prague.window());
+    }
+
+    #[test]
     fn who_is_near_grows_as_one_at_25_milliseconds() {
         let grown = |millis: u64| {
-            let mut prague = Prague::of(100.0 * PACKET);
+            let mut prague = Prague { bold: 0.0, ..Prague::of(100.0 * PACKET) };
             let rtt = Duration::from_millis(millis);
             prague.acked(Time::ZERO, rtt, Size(146_000), Size::ZERO);
             prague.window() - 100.0 * PACKET

@@ -23,7 +23,7 @@ fn talk(hears_marks: bool) -> (u64, usize) {
                 if to == 1 && millis > 100 && millis % 50 == 0 {
                     ends[1].marked(0, 1);
                 }
-                ends[to].receive(0, &packet, now).unwrap();
+                ends[to].receive(0, &packet, now).expect("a packet of the other end");
             }
             while ends[to].poll_event().is_some() {}
         }
