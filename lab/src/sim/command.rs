@@ -61,7 +61,7 @@ const SEEDS: &[&str] = &["seed", "seeds"];
 
 /// All of them.
 #[rustfmt::skip]
-pub const SCENARIOS: [Scenario; 33] = [
+pub const SCENARIOS: [Scenario; 35] = [
     scenario("node-hol", "Alarms beside bulk at 160 % of 2 Mbit/s, under each scheduler", &["seed", "scheduler", "law", "speed"], |lab, asked| lab.hol(asked)),
     scenario("node-steps", "A link that falls from 8 to 1 Mbit/s and rises, and 15 other disturbances", &["seed", "law", "speed"], |lab, asked| lab.steps(asked)),
     scenario("node-beside", "A node at a tail-drop queue that a Reno or CUBIC flow fills, beside BBR in its place: see --law tide-beside", &["seed", "law"], |_, asked| beside::run(&asked.laws(), asked.seed())),
