@@ -89,6 +89,8 @@ pub(super) struct Connection {
     is_timed_out: bool,
     /// Whether the driver has planned its timer.
     pub(super) has_timer: bool,
+    /// When the driver's newest look at its acknowledgements is.
+    pub(super) heard_at: Option<Time>,
 }
 
 impl Connection {
@@ -129,6 +131,7 @@ impl Connection {
             recovered: 0,
             is_timed_out: false,
             has_timer: false,
+            heard_at: None,
         }
     }
 

@@ -19,7 +19,7 @@ const KNOWN: (f64, Duration) = (0.92, Duration::from_millis(500));
 #[derive(Default)]
 struct Alarms {
     due: VecDeque<Duration>,
-    took: Vec<Duration>,
+    took: Vec<(Duration, Duration)>,
     offered: u64,
 }
 
@@ -36,20 +36,19 @@ impl Alarms {
         }
     }
 
-    fn score(mut self, bytes: u64, trace: &Trace) -> Score {
-        self.took.sort_unstable();
-        let ms = |part: f64| {
-            let place = (part * self.took.len() as f64) as usize;
-            self.took.get(place).copied().unwrap_or_default().as_secs_f64() * 1e3
-        };
+    fn arrived(&mut self, due: Duration, at: Duration) {
+        self.took.push((due, at - due));
+    }
+
+    fn score(self, bytes: u64, trace: &Trace) -> Score {
         let room = trace.service.room(Duration::ZERO, trace.length);
-        Score { p50: ms(0.5), p99: ms(0.99), share: bytes as f64 / room }
+        Score::of(trace, self.took, bytes as f64 / room)
     }
 }
 
 /// Whether bulk is there: it comes at [`BULK`] times the mean.
 fn bulk_left(trace: &Trace, now: Duration, sent: u64) -> bool {
-    let come = trace.mean() * BULK.0 * now.min(trace.length).as_secs_f64();
+    let come = trace.mean * BULK.0 * now.min(trace.length).as_secs_f64();
     (sent as f64) < come
 }
 
@@ -63,7 +62,7 @@ pub(super) fn oracle(trace: &Trace) -> Score {
         let has_room = room;
         while let Some(due) = alarms.due.pop_front_if(|_| room >= ALARMS.1) {
             room -= ALARMS.1;
-            alarms.took.push(now + trace.delay(now) - due);
+            alarms.arrived(due, now + trace.delay(now));
         }
         let bulk = if bulk_left(trace, now, sent) { room } else { 0 };
         sent += bulk;
@@ -101,7 +100,7 @@ pub(super) fn ahead(trace: &Trace, horizon: Duration) -> Score {
             let arrived = now + trace.delay(now);
             let bytes = if item.is_some() { ALARMS.1 } else { PACKET };
             in_time += if arrived < trace.length { bytes } else { 0 };
-            alarms.took.extend(item.map(|due| arrived - due));
+            item.iter().for_each(|due| alarms.arrived(*due, arrived));
             queue.pop_front();
         }
         now += STEP;
@@ -140,7 +139,7 @@ pub(super) fn known(trace: &Trace) -> Score {
             let bytes = if item.is_some() { ALARMS.1 } else { PACKET };
             in_time += if arrived < trace.length { bytes } else { 0 };
             if let Some(due) = item {
-                alarms.took.push(arrived - due);
+                alarms.arrived(due, arrived);
             }
         }
         now += STEP;
