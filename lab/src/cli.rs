@@ -221,7 +221,7 @@ impl Command {
             }
             Command::Client { job } => return Job::run(&job).await.map(|()| None),
             Command::Sim(options) => {
-                let _progress = Progress::new(name, 0);
+                let _progress = (!options.tells()).then(|| Progress::new(name, 0));
                 sim::run(&options)?
             }
             Command::Demo(options) => until_interrupted(demo::run(options)).await?,

@@ -102,6 +102,8 @@ pub(super) struct Connection {
     paced: (Time, Time),
     /// Whether the driver has planned its timer.
     pub(super) has_timer: bool,
+    /// When the driver's newest look at its acknowledgements is.
+    pub(super) heard_at: Option<Time>,
 }
 
 impl Connection {
@@ -144,6 +146,7 @@ impl Connection {
             is_timed_out: false,
             paced: (Time::ZERO, Time::ZERO),
             has_timer: false,
+            heard_at: None,
         }
     }
 

@@ -6,6 +6,15 @@ use std::thread;
 
 /// What `work` makes of each item, in their order, on all processors.
 pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    map_on(thread::available_parallelism().map_or(1, usize::from), items, work)
+}
+
+/// The same on so many.
+pub fn map_on<T: Sync, R: Send>(
+    at_once: usize,
+    items: &[T],
+    work: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
     let worker = || {
@@ -17,7 +26,6 @@ pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<
             done.lock().expect("no holder panics").push((at, answer));
         }
     };
-    let at_once = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| (0..at_once).for_each(|_| drop(scope.spawn(worker))));
     let mut done = done.into_inner().expect("no holder panics");
     done.sort_by_key(|(at, _)| *at);

@@ -91,6 +91,8 @@ pub struct World<'s> {
     ledger: Ledger,
     /// Whether each transmission is checked against the uplink's window.
     is_strict: bool,
+    /// The load that is waited for at the end; all without.
+    last: Option<usize>,
     /// What could be in flight before the node was last asked.
     allowed: Size,
     /// What goes to and comes from other nodes of a fleet.
@@ -146,6 +148,7 @@ impl<'s> World<'s> {
             competing: vec![false; scenario.flow.len()],
             ledger: Ledger::new(scenario.load.len()),
             is_strict: false,
+            last: None,
             allowed: Size::ZERO,
             peers: Peers::default(),
         };
@@ -157,6 +160,20 @@ impl<'s> World<'s> {
     pub fn strict(mut self) -> Self {
         self.is_strict = true;
         self
+    }
+
+    /// Ends when the far end has all records of this load, however much of the others waits.
+    pub fn until(mut self, load: usize) -> Self {
+        self.last = Some(load);
+        self
+    }
+
+    fn is_done(&self) -> bool {
+        let has_all = |load: usize| {
+            let taken = self.loads[load].offered - self.answers[load].1;
+            self.ledger.accounts[load].received.len() as u64 == taken
+        };
+        self.node.held() == 0 || self.last.is_some_and(has_all)
     }
 
     fn begin(&mut self) {
@@ -193,8 +210,7 @@ impl<'s> World<'s> {
             if at >= length && carried.is_none() {
                 carried = Some(self.uplink.counts().arrived_bytes);
             }
-            let is_done = at >= length && self.node.held() == 0;
-            if at > end || is_done {
+            if at > end || (at >= length && self.is_done()) {
                 break;
             }
             self.happen_at(at, event);

@@ -107,7 +107,11 @@ impl World<'_> {
             return;
         }
         let (confirmed, heard) = self.connections[flow].replied(self.now, reply);
-        self.plan(heard, Event::Hear(flow, epoch));
+        // What comes until somebody looks is heard by one look.
+        if self.connections[flow].heard_at != Some(heard) || heard <= self.now {
+            self.connections[flow].heard_at = Some(heard);
+            self.plan(heard, Event::Hear(flow, epoch));
+        }
         for id in confirmed {
             self.plan(self.now, Event::Confirm(id, flow, epoch));
         }

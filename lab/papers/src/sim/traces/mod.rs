@@ -6,12 +6,14 @@
 
 pub mod capacity;
 mod reference;
+mod scores;
 mod sources;
 
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
+use serde::{Deserialize, Serialize};
 use tidegate_capacity::{QueueBelow, RateControllerName};
 use tidegate_schedule::SchedulerName;
 use tidegate_types::units::Time;
@@ -40,6 +42,8 @@ const DRAIN: Span = Span::seconds(120);
 const ALARMS: (f64, u64) = (20.0, 200);
 /// Bulk over the mean of the link, and bytes of one.
 const BULK: (f64, u64) = (2.2, 5000);
+/// An alarm so long before a silence may meet it, and one so long after it what has waited.
+const DISTURBED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 /// What our share of the link must be of BBR's.
 const SHARE_OF_BBR: f64 = 0.9;
 
@@ -49,8 +53,12 @@ pub(crate) struct Trace {
     pub(crate) service: Service,
     /// How much of it is played.
     pub(crate) length: Duration,
+    /// Bytes/s that this much carries on average.
+    mean: f64,
     /// From when, and propagation on the way out; empty where it stays [`DELAY`].
     delays: Vec<(Duration, Duration)>,
+    /// From when until when it carries nothing, where the recording says so.
+    silences: Vec<(Duration, Duration)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,27 +79,52 @@ pub(super) enum Sender {
 }
 
 /// What one sender made of one recording.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Score {
     /// Latency of alarms, milliseconds.
     pub(super) p50: f64,
     pub(super) p99: f64,
+    /// That of alarms that no silence of the link held up.
+    pub(super) calm_p99: f64,
     /// Bytes that arrived over what the link could carry.
     pub(super) share: f64,
 }
 
+impl Score {
+    /// Of alarms by when they were due and how long they took.
+    fn of(trace: &Trace, mut alarms: Vec<(Duration, Duration)>, share: f64) -> Score {
+        let quantile = |alarms: &[(Duration, Duration)], part: f64| {
+            let place = ((part * alarms.len() as f64) as usize).min(alarms.len().saturating_sub(1));
+            alarms.get(place).map_or(0.0, |(_, took)| took.as_secs_f64() * 1e3)
+        };
+        alarms.sort_unstable_by_key(|(_, took)| *took);
+        let [p50, p99] = [0.5, 0.99].map(|part| quantile(&alarms, part));
+        alarms.retain(|(due, _)| !trace.is_disturbed(*due));
+        Score { p50, p99, calm_p99: quantile(&alarms, 0.99), share }
+    }
+}
+
 impl Trace {
+    /// So much of a link.
+    fn of(name: &str, service: Service, length: Duration) -> Trace {
+        let mean = service.room(Duration::ZERO, length) / length.as_secs_f64();
+        Trace { name: name.into(), service, length, mean, delays: Vec::new(), silences: Vec::new() }
+    }
+
+    /// Whether a silence may hold up an alarm that is due then.
+    fn is_disturbed(&self, due: Duration) -> bool {
+        let touches = |(from, until): &(Duration, Duration)| {
+            (from.saturating_sub(DISTURBED.0)..*until + DISTURBED.1).contains(&due)
+        };
+        self.silences.iter().any(touches)
+    }
+
     /// A recording in mahimahi's form.
     pub(super) fn new(name: &str, text: &str) -> anyhow::Result<Self> {
         let service = trace::parse(text).with_context(|| format!("trace {name}"))?;
         let last = text.lines().rev().find_map(|line| line.trim().parse::<u64>().ok());
         let length = Duration::from_millis(last.unwrap_or_default()).min(LENGTH_MAX);
-        Ok(Trace { name: name.into(), service, length, delays: Vec::new() })
-    }
-
-    /// Bytes/s that it carries on average.
-    fn mean(&self) -> f64 {
-        self.service.room(Duration::ZERO, self.length) / self.length.as_secs_f64()
+        Ok(Trace::of(name, service, length))
     }
 
     /// Propagation on the way out at a time.
@@ -115,7 +148,7 @@ impl Trace {
             from: Span::default(),
             until: None,
         };
-        let bulk = self.mean() * BULK.0 / BULK.1 as f64;
+        let bulk = self.mean * BULK.0 / BULK.1 as f64;
         let delay = self.delay(Duration::ZERO);
         let uplink = Options { service: self.service.clone(), ..Options::new(1, delay, QUEUE) };
         let back = LinkSpec::new(Speed::megabits(1.0), Span(self.back()), Amount(QUEUE)).downlink;
@@ -166,14 +199,12 @@ impl Trace {
                 tide
             }
         };
-        let outcome = World::new(&scenario, seed)?.run();
+        // Bulk that comes after the end does not count.
+        let outcome = World::new(&scenario, seed)?.until(0).run();
         let (lost, broken) = report::audit(&scenario, &outcome);
         anyhow::ensure!(lost == 0 && broken.is_empty(), "{}: {broken:?}", self.name);
-        let alarms = &outcome.ledger.accounts[0];
-        let ms = |part| {
-            let took = alarms.quantile(part, Time::ZERO, Time::FAR);
-            took.unwrap_or_default().as_secs_f64() * 1e3
-        };
+        let alarms = outcome.ledger.accounts[0].received.iter();
+        let alarms = alarms.map(|one| (one.arrived.since(Time::ZERO), one.took)).collect();
         let whole = Phase {
             name: String::new(),
             from: Span::default(),
@@ -183,7 +214,7 @@ impl Trace {
         let end = Time::ZERO + self.length;
         let bytes: u64 = outcome.ledger.accounts.iter().map(|one| one.bytes(Time::ZERO, end)).sum();
         let share = bytes as f64 / scenario.link.room(&whole);
-        Ok(Score { p50: ms(0.5), p99: ms(0.99), share })
+        Ok(Score::of(self, alarms, share))
     }
 }
 
@@ -260,7 +291,7 @@ pub fn run(data: &Path, seed: u64, laws: &[RateControllerName]) -> anyhow::Resul
         let bbr = scores[3];
         let mut name = format!("{} ({:.0} s)", trace.name, trace.length.as_secs_f64());
         for (sender, score) in senders.iter().zip(&scores) {
-            let Score { p50, p99, share } = *score;
+            let Score { p50, p99, share, .. } = *score;
             lines.push(format!(
                 "{name:<26} {:<8} {p50:>10.0} {p99:>10.0} {share:>7.3} {:>8.3}",
                 sender.name(),

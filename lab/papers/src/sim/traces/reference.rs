@@ -19,7 +19,7 @@ const KNOWN: (f64, Duration) = (0.92, Duration::from_millis(500));
 #[derive(Default)]
 struct Alarms {
     due: VecDeque<Duration>,
-    took: Vec<Duration>,
+    took: Vec<(Duration, Duration)>,
     offered: u64,
 }
 
@@ -36,43 +36,49 @@ impl Alarms {
         }
     }
 
-    fn score(mut self, bytes: u64, trace: &Trace) -> Score {
-        self.took.sort_unstable();
-        let ms = |part: f64| {
-            let place = (part * self.took.len() as f64) as usize;
-            self.took.get(place).copied().unwrap_or_default().as_secs_f64() * 1e3
-        };
+    fn arrived(&mut self, due: Duration, at: Duration) {
+        self.took.push((due, at - due));
+    }
+
+    fn score(self, bytes: u64, trace: &Trace) -> Score {
         let room = trace.service.room(Duration::ZERO, trace.length);
-        Score { p50: ms(0.5), p99: ms(0.99), share: bytes as f64 / room }
+        Score::of(trace, self.took, bytes as f64 / room)
     }
 }
 
 /// Whether bulk is there: it comes at [`BULK`] times the mean.
 fn bulk_left(trace: &Trace, now: Duration, sent: u64) -> bool {
-    let come = trace.mean() * BULK.0 * now.min(trace.length).as_secs_f64();
+    let come = trace.mean * BULK.0 * now.min(trace.length).as_secs_f64();
     (sent as f64) < come
 }
 
 /// Priority inside the modem: each chance takes what is most urgent at that instant.
 pub(super) fn oracle(trace: &Trace) -> Score {
     let mut alarms = Alarms::default();
-    let (mut now, mut sent, mut in_time) = (Duration::ZERO, 0, 0);
+    let (mut now, mut sent, mut in_time) = (Duration::ZERO, 0.0, 0.0);
+    // What is left of the alarm that is being sent: a slow link takes several steps for it.
+    let mut left = ALARMS.1 as f64;
     while now < trace.length || !alarms.due.is_empty() {
         alarms.offer(now, trace.length);
-        let mut room = trace.service.room(now, now + STEP) as u64;
+        let mut room = trace.service.room(now, now + STEP);
         let has_room = room;
-        while let Some(due) = alarms.due.pop_front_if(|_| room >= ALARMS.1) {
-            room -= ALARMS.1;
-            alarms.took.push(now + trace.delay(now) - due);
+        while let Some(&due) = alarms.due.front().filter(|_| room > 0.0) {
+            let part = room.min(left);
+            (room, left) = (room - part, left - part);
+            if left <= 0.0 {
+                alarms.due.pop_front();
+                alarms.arrived(due, now + trace.delay(now));
+                left = ALARMS.1 as f64;
+            }
         }
-        let bulk = if bulk_left(trace, now, sent) { room } else { 0 };
+        let bulk = if bulk_left(trace, now, sent as u64) { room } else { 0.0 };
         sent += bulk;
         if now + trace.delay(now) < trace.length {
             in_time += has_room - room + bulk;
         }
         now += STEP;
     }
-    alarms.score(in_time, trace)
+    alarms.score(in_time as u64, trace)
 }
 
 /// One FIFO that never holds more bulk than the link carries in the next `horizon`; alarms stand in it as well.
@@ -101,7 +107,7 @@ pub(super) fn ahead(trace: &Trace, horizon: Duration) -> Score {
             let arrived = now + trace.delay(now);
             let bytes = if item.is_some() { ALARMS.1 } else { PACKET };
             in_time += if arrived < trace.length { bytes } else { 0 };
-            alarms.took.extend(item.map(|due| arrived - due));
+            item.iter().for_each(|due| alarms.arrived(*due, arrived));
             queue.pop_front();
         }
         now += STEP;
@@ -140,10 +146,24 @@ pub(super) fn known(trace: &Trace) -> Score {
             let bytes = if item.is_some() { ALARMS.1 } else { PACKET };
             in_time += if arrived < trace.length { bytes } else { 0 };
             if let Some(due) = item {
-                alarms.took.push(arrived - due);
+                alarms.arrived(due, arrived);
             }
         }
         now += STEP;
     }
     alarms.score(in_time, trace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::{Profile, Service};
+
+    #[test]
+    fn a_link_slower_than_an_alarm_a_step_has_an_oracle_as_well() {
+        let length = Duration::from_secs(20);
+        let service = Service::Rate(Profile::constant(500_000));
+        let found = oracle(&Trace::of("slow", service, length));
+        assert!(found.share > 0.98 && found.p99 < 40.0, "{found:?}");
+    }
 }

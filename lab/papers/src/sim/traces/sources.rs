@@ -212,16 +212,19 @@ impl Recording {
         let spare = self.length.saturating_sub(PLAYED.0);
         let from = Random::new(seed, 28).span(Duration::ZERO, spare.max(Duration::from_millis(1)));
         let from = if spare.is_zero() { Duration::ZERO } else { from };
-        let mut trace = Trace {
-            name: self.name.clone(),
-            service: self.service(from)?,
-            length: self.length.min(PLAYED.0),
-            delays: self.delays(from),
-        };
-        while trace.mean() * trace.length.as_secs_f64() > PLAYED.1 && trace.length > PLAYED_MIN {
-            trace.length = trace.length.mul_f64(0.75).max(PLAYED_MIN);
+        let service = self.service(from)?;
+        let mut length = self.length.min(PLAYED.0);
+        while service.room(Duration::ZERO, length) > PLAYED.1 && length > PLAYED_MIN {
+            length = length.mul_f64(0.75).max(PLAYED_MIN);
         }
-        Ok(trace)
+        let (delays, silences) = (self.delays(from), self.silences(from));
+        Ok(Trace { delays, silences, ..Trace::of(&self.name, service, length) })
+    }
+
+    fn silences(&self, from: Duration) -> Vec<(Duration, Duration)> {
+        let steps: Vec<_> = self.steps_from(from).collect();
+        let silent = steps.windows(2).filter(|pair| pair[0].1 == 0);
+        silent.map(|pair| (pair[0].0, pair[1].0)).collect()
     }
 
     fn service(&self, from: Duration) -> anyhow::Result<Service> {
