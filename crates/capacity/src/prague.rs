@@ -16,9 +16,6 @@ const WINDOW_MIN: f64 = 2.0 * PACKET;
 const GAIN: f64 = 1.0 / 16.0;
 /// What a loss leaves of the window.
 const LOSS: f64 = 0.7;
-/// What is added to a packet of growth for each round trip without a mark, where the path is known, and the most of it as a part of
-/// the window. A queue that marks from a millisecond on is empty long before a window of hundreds of packets is back.
-const BOLD: (f64, f64) = (0.5, 1.0 / 64.0);
 /// Round trips count as at least so long for the growth: else who is near takes it from who is far. Seconds.
 const RTT_VIRTUAL: f64 = 0.025;
 
@@ -28,9 +25,6 @@ pub struct Prague {
     window: f64,
     /// α: the part of the bytes that came marked, a mean. `None` before the first signal: the window doubles in a round trip.
     part: Option<f64>,
-    /// Packets that each round trip without a mark adds to the growth, and how many there were.
-    bold: f64,
-    unmarked: f64,
     /// Bytes of this round trip: acknowledged, and of them marked.
     heard: (f64, f64),
     round_ends: Time,
@@ -44,8 +38,6 @@ impl Default for Prague {
         Prague {
             window: WINDOW_START,
             part: None,
-            bold: 0.0,
-            unmarked: 0.0,
             heard: (0.0, 0.0),
             round_ends: Time::ZERO,
             cut_until: Time::ZERO,
@@ -54,14 +46,9 @@ impl Default for Prague {
 }
 
 impl Prague {
-    /// One that knows what the path holds, in bytes: no mark needs to halve that, and what a mark took is soon back.
+    /// One that knows what the path holds, in bytes: no mark needs to halve that.
     pub fn of(window: f64) -> Self {
-        Prague {
-            window: window.max(WINDOW_MIN),
-            part: Some(0.0),
-            bold: BOLD.0,
-            ..Prague::default()
-        }
+        Prague { window: window.max(WINDOW_MIN), part: Some(0.0), ..Prague::default() }
     }
 
     /// Bytes that may be under way.
@@ -81,10 +68,7 @@ impl Prague {
         let slow = (rtt.as_secs_f64() / RTT_VIRTUAL).min(1.0);
         self.window += match self.part {
             None => unmarked,
-            Some(_) => {
-                let more = (self.bold * self.unmarked).min(BOLD.1 * self.window / PACKET);
-                unmarked * PACKET / self.window * slow * (1.0 + more)
-            }
+            Some(_) => unmarked * PACKET / self.window * slow,
         };
     }
 
@@ -101,7 +85,6 @@ impl Prague {
             if let Some(part) = &mut self.part {
                 *part += GAIN * ((self.heard.1 / self.heard.0.max(1.0)).min(1.0) - *part);
             }
-            self.unmarked = if self.heard.1 > 0.0 { 0.0 } else { self.unmarked + 1.0 };
             (self.heard, self.round_ends) = ((0.0, 0.0), now + rtt);
         }
     }
@@ -151,20 +134,9 @@ mod tests {
     }
 
     #[test]
-    fn what_a_mark_took_is_soon_back_where_the_path_is_known() {
-        let mut prague = Prague::of(640.0 * PACKET);
-        for place in 0..4 {
-            let window = Size(prague.window() as u64);
-            prague.acked(Time::from_millis(100 * place), RTT, window, Size::ZERO);
-        }
-        // 1.5, 2, 2.5 and 3 packets.
-        assert!((prague.window() - 649.0 * PACKET).abs() < PACKET / 2.0, "{}", prague.window());
-    }
-
-    #[test]
     fn who_is_near_grows_as_one_at_25_milliseconds() {
         let grown = |millis: u64| {
-            let mut prague = Prague { bold: 0.0, ..Prague::of(100.0 * PACKET) };
+            let mut prague = Prague::of(100.0 * PACKET);
             let rtt = Duration::from_millis(millis);
             prague.acked(Time::ZERO, rtt, Size(146_000), Size::ZERO);
             prague.window() - 100.0 * PACKET

@@ -1,8 +1,9 @@
 //! One connection over the link: packets, acknowledgements, retransmission, both ends of it.
 //!
-//! Its sender takes bytes at once (the node's window is what limits them) and counts what a congestion window holds back as
-//! `unsent`. A packet is lost when three that were sent later have been acknowledged. After a timeout all that is not acknowledged
-//! counts as lost (RFC 5681, 3.1; RFC 6298, 5.4 to 5.7): it goes again in order, as the congestion window allows.
+//! Its sender takes bytes at once (the node's window is what limits them) and counts what a congestion
+//! window holds back as `unsent`. A packet is known to be lost when three that were sent later have been
+//! acknowledged. After a timeout everything that is not acknowledged counts as lost (RFC 5681, 3.1; RFC 6298, 5.4 to
+//! 5.7): it goes again in order, as the congestion window allows.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -98,8 +99,6 @@ pub(super) struct Connection {
     recovered: u64,
     /// The timer had fired at the last sample, or has since.
     is_timed_out: bool,
-    /// Until then the pace holds the next packet back, and until when the driver knows.
-    paced: (Time, Time),
     /// Whether the driver has planned its timer.
     pub(super) has_timer: bool,
     /// When the driver's newest look at its acknowledgements is.
@@ -144,7 +143,6 @@ impl Connection {
             backoff: 0,
             recovered: 0,
             is_timed_out: false,
-            paced: (Time::ZERO, Time::ZERO),
             has_timer: false,
             heard_at: None,
         }
@@ -185,9 +183,6 @@ impl Connection {
         if self.under_way > 0 && self.under_way + bytes > window {
             return None;
         }
-        if let Some(pace) = self.window.as_ref().and_then(|window| window.pace(self.srtt)) {
-            (self.paced.0 <= now).then(|| self.paced.0 = now + pace.time_for(Size(bytes)))?;
-        }
         if self.under_way == 0 {
             self.progress_at = now;
         }
@@ -195,13 +190,6 @@ impl Connection {
             self.unsent += 1;
         }
         Some(self.transmit(number))
-    }
-
-    /// When its pace lets a packet go, if the driver does not know it yet.
-    pub(super) fn take_paced(&mut self, now: Time) -> Option<Time> {
-        let (until, known) = &mut self.paced;
-        (*until > now && *known <= now).then(|| *known = *until)?;
-        Some(*until)
     }
 
     fn transmit(&mut self, number: u64) -> Packet {

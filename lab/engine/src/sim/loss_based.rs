@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tidegate_capacity::Prague;
-use tidegate_types::units::{Rate, Size, Time};
+use tidegate_types::units::{Size, Time};
 
 use super::cubic::Cubic;
 
@@ -57,12 +57,6 @@ impl LossBased {
             Law::Cubic(cubic, _) => (cubic.window() * PACKET as f64) as u64,
             Law::Prague(prague) => prague.window() as u64,
         }
-    }
-
-    /// Bytes/s at which its packets are spaced: Prague's, for a burst would be marked.
-    pub(super) fn pace(&self, rtt: Duration) -> Option<Rate> {
-        let paces = matches!(self.law, Law::Prague(_)) && !rtt.is_zero();
-        paces.then(|| Rate::of(Size(self.window()), rtt))
     }
 
     /// Bytes were acknowledged while the window was in use; so many of them came marked.

@@ -27,14 +27,10 @@ impl World<'_> {
         while let Some(packet) = self.connections[flow].send(self.now) {
             self.cross(packet);
         }
-        let (connection, now) = (&mut self.connections[flow], self.now);
-        let epoch = connection.epoch;
-        if let Some(at) = connection.take_paced(now) {
-            self.plan(at, Event::Hear(flow, epoch));
-        }
         let connection = &mut self.connections[flow];
         if let Some(at) = connection.timeout().filter(|_| !connection.has_timer) {
             connection.has_timer = true;
+            let epoch = connection.epoch;
             self.plan(at, Event::Timeout(flow, epoch));
         }
     }
