@@ -49,32 +49,39 @@ impl Fleet {
         timeout(PATIENCE, all).await.expect("neighbours carry records in time");
     }
 
-    /// Sends more by the own uplink until `is_done`.
+    /// The next record, whoever carried it: an alarm asks a neighbour soon.
+    async fn record(&mut self) -> Identity {
+        let [second, third] = &mut self.idle;
+        let record = tokio::select! {
+            record = self.busy.carried.recv() => record,
+            record = second.carried.recv() => record,
+            record = third.carried.recv() => record,
+        };
+        record.expect("nodes carry").identity.clone()
+    }
+
+    /// Sends more until `is_done`.
     async fn until(&mut self, is_done: impl Fn(&Fleet) -> bool) {
         let all = async {
             while !is_done(self) {
                 self.load.send("alarm/1").await;
-                let record = self.busy.record().await;
-                self.arrived.push(record.identity.clone());
+                let record = self.record().await;
+                self.arrived.push(record);
             }
         };
         timeout(PATIENCE, all).await.expect("it comes in time");
     }
 
     /// All that was accepted has arrived, each record once.
-    async fn finish(self) {
-        let Fleet { mut busy, idle: [mut second, mut third], load, mut arrived } = self;
+    async fn finish(mut self) {
         let rest = async {
-            while (arrived.len() as u64) < load.sent {
-                let record = tokio::select! {
-                    record = busy.carried.recv() => record,
-                    record = second.carried.recv() => record,
-                    record = third.carried.recv() => record,
-                };
-                arrived.push(record.unwrap().identity.clone());
+            while (self.arrived.len() as u64) < self.load.sent {
+                let record = self.record().await;
+                self.arrived.push(record);
             }
         };
         timeout(PATIENCE, rest).await.expect("all arrive in time");
+        let Fleet { busy, idle: [second, third], load, arrived } = self;
         let distinct: BTreeSet<&Identity> = arrived.iter().collect();
         assert_eq!((distinct.len() as u64, arrived.len() as u64), (load.sent, load.sent));
         let status = busy.node.stop(PATIENCE).await;
