@@ -5,8 +5,6 @@
 mod network;
 pub mod peers;
 
-use std::time::Duration;
-
 use tidegate_capacity::pace::cut_size;
 use tidegate_node::io::{
     Control, Destination, Event as Report, Input, Output, OutputId, PathId, PathState,
@@ -16,6 +14,7 @@ use tidegate_node::status::NodeStatus;
 use tidegate_types::record::{DeliveryId, SourceId};
 use tidegate_types::units::{Size, Time};
 
+pub use self::network::Crossed;
 use self::peers::Peers;
 use super::agenda::{Agenda, Event};
 use super::build;
@@ -44,18 +43,6 @@ pub struct Outcome {
     pub carried: u64,
     /// What crossed the uplink, where its queue signals early.
     pub crossed: Vec<Crossed>,
-}
-
-/// A packet that is at the far end.
-#[derive(Clone, Copy, Debug)]
-pub struct Crossed {
-    pub at: Time,
-    /// Whether it is the node's, and no competitor's.
-    pub is_own: bool,
-    pub bytes: u64,
-    /// How long it waited for the wire.
-    pub waited: Duration,
-    pub is_marked: bool,
 }
 
 impl Outcome {

@@ -1,5 +1,7 @@
 //! The world below the node: connections, the link that they share, and who else is on it.
 
+use std::time::Duration;
+
 use tidegate_node::io::{Input, PathState};
 use tidegate_types::units::{Size, Time};
 
@@ -8,11 +10,26 @@ use super::super::connection::Piece;
 use super::super::link::{Packet, REPLY, Reply};
 use super::super::loss_based::PACKET;
 use super::super::scenario::{Change, FlowKind};
-use super::{Crossed, World, path};
+use super::{World, path};
 use crate::link::{Discipline, Ecn, Outcome, Tag};
 
 /// Number of the packets of a flow that has no connection.
 const UNCONNECTED: u64 = u64::MAX;
+
+/// A packet that is at the far end.
+#[derive(Clone, Copy, Debug)]
+pub struct Crossed {
+    /// When it was there.
+    pub at: Time,
+    /// Whether it is the node's, and no competitor's.
+    pub is_own: bool,
+    /// Its size.
+    pub bytes: u64,
+    /// How long it waited for the wire.
+    pub waited: Duration,
+    /// Whether a queue marked it.
+    pub is_marked: bool,
+}
 
 impl World<'_> {
     /// Sends what a connection may send.
