@@ -24,8 +24,8 @@ pub struct UplinkOptions {
     pub remembered: Option<Rate>,
 }
 
-/// The rate controller of these options. Ours hear marks of congestion. A configured rate caps every controller; without one, `known` sends one piece at a
-/// time (`NodeOptions::check` refuses that).
+/// The rate controller of these options. Ours hear marks of congestion. A configured rate caps every controller; without one,
+/// `known` sends one piece at a time (`NodeOptions::check` refuses that).
 pub fn build(options: &UplinkOptions) -> Box<dyn RateController> {
     let UplinkOptions { cap, queue, remembered, .. } = *options;
     let rates = KnownRates { cap, queue, remembered };

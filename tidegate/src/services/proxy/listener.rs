@@ -234,8 +234,10 @@ pub(super) async fn accept(
         let Ok(stream) = stream.into_std() else { continue };
         take(stream, address, state).await;
     }
-    // The runtime may not have heard of them yet.
-    while let Ok((stream, address)) = SockRef::from(&*listener).accept() {
+    // The runtime may not have heard of them yet. More than the queue holds have not waited: they came since, and who comes
+    // without end would keep the address for ever.
+    for _ in 0..BACKLOG {
+        let Ok((stream, address)) = SockRef::from(&*listener).accept() else { return };
         let state = states.borrow().clone();
         let address = address.as_socket().filter(|_| stream.set_nonblocking(true).is_ok());
         if let Some(address) = address {

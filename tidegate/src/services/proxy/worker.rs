@@ -121,7 +121,7 @@ impl WorkerContext {
         self.routes_now.borrow().clone()
     }
 
-    /// The upstream behind an output, for who goes by `way`: new rules may have led it to one that is not there.
+    /// The upstream behind an output, for who goes by `routes_now`: new rules may have led it to one that is not there.
     pub(super) fn upstream(
         &self,
         routes_now: &WorkerRoutes,

@@ -4,7 +4,6 @@ use std::io::IoSliceMut;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use quinn::udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use tokio::io::Interest;
@@ -15,8 +14,6 @@ use crate::link::PATIENCE;
 use crate::link::far::{Checker, Far, Sender, edge, files};
 use crate::support::certificates::Authority;
 
-/// How often the figures of a link are asked for.
-const POLL: Duration = Duration::from_millis(20);
 /// Of so many packets that can be marked one is.
 const MARKED: u64 = 4;
 
@@ -106,18 +103,18 @@ async fn marks_of_a_queue_on_the_way_are_told_to_the_end_that_sends() {
     let gate = edge(&files(&authority, &authority.issue("gate-7")), &door, more).await;
     let mut sender = Sender::open(&gate, "plc").await;
     let mut checker = Checker::default();
-    for _ in 0..40 {
-        sender.send("state/1", 5000).await;
-        checker.take(&*far.record().await);
-    }
+    // At least so many, and until what comes back with them tells of marks.
     let marked = async {
-        loop {
+        for turn in 1.. {
+            sender.send("state/1", 5000).await;
+            checker.take(&*far.record().await);
             let paths = gate.boards.links.paths_of("far");
-            match paths.first().map(|path| path.counts) {
-                Some(counts) if counts.marked > 0 => return counts,
-                _ => tokio::time::sleep(POLL).await,
+            let counts = paths.first().map(|path| path.counts);
+            if let Some(counts) = counts.filter(|counts| turn >= 40 && counts.marked > 0) {
+                return counts;
             }
         }
+        unreachable!("turns without end")
     };
     let counts = timeout(PATIENCE, marked).await.expect("the count of marks comes back");
     let sent = seen.of_edge.load(Ordering::Relaxed);
