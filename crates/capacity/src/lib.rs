@@ -83,6 +83,7 @@ tidegate_types::algorithms! {
         }
         mod baselines {
             Bbr = "bbr" in bbr: "BBR: paces at the largest delivery rate seen lately.",
+            Bbr3 = "bbr3" in bbr3: "BBR, version 3: a probe each few seconds, bounded by what losses showed.",
             Copa = "copa" in copa: "Copa: steers by the standing queue.",
             Ledbat = "ledbat" in ledbat: "LEDBAT: steers to a fixed queueing delay.",
         }

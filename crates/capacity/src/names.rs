@@ -230,9 +230,12 @@ mod tests {
 
     #[test]
     fn rivals_fill_a_plain_link() {
-        for controller in
-            [RateControllerName::Bbr, RateControllerName::Copa, RateControllerName::Ledbat]
-        {
+        for controller in [
+            RateControllerName::Bbr,
+            RateControllerName::Bbr3,
+            RateControllerName::Copa,
+            RateControllerName::Ledbat,
+        ] {
             let outcome = Trial::fixed(controller, 2.0, 50).run();
             let share = outcome.share(2.0, 3.0, 20.0);
             assert!(share >= 0.95, "{}: share {share:.3}", controller.name());
@@ -254,6 +257,7 @@ mod tests {
         for controller in [
             RateControllerName::Tide,
             RateControllerName::Bbr,
+            RateControllerName::Bbr3,
             RateControllerName::Copa,
             RateControllerName::Ledbat,
         ] {
