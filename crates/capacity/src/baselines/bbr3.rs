@@ -204,12 +204,13 @@ impl Bbr3 {
                 self.high = round.content.max(BETA * self.allowed());
                 self.go_down();
             }
-            State::Up if has_ceased => self.go_down(),
-            State::Up if round.content >= self.high => {
-                // One packet in the first round trip, then twice as many in each.
+            // The bound holds it back, and not the path: one packet more in the first round trip, then twice as many in each.
+            State::Up if round.content >= self.high - 2.0 * PACKET => {
                 self.high += PACKET * f64::from(1u32 << self.probing.min(16));
                 self.probing += 1;
+                self.full = (round.rate, 0);
             }
+            State::Up if has_ceased => self.go_down(),
             _ => {}
         }
         if round.lost > 0.0 && !self.is_seeking() {
