@@ -31,6 +31,10 @@ pub(super) const LOST: Metric = Metric::counter(
     "tidegate_link_path_lost_packets_total",
     "Counts a packet of the path when it is found lost; from 0 when a link begins anew.",
 );
+pub(super) const MARKED: Metric = Metric::counter(
+    "tidegate_link_path_marked_packets_total",
+    "Counts a packet of the path that a queue marked (ECN), when the far end says so; from 0 when a link begins anew.",
+);
 pub(super) const REPEATED: Metric = Metric::counter(
     "tidegate_link_resent_pieces_total",
     "Counts a piece of a record when it goes again; from 0 when a link begins anew.",
@@ -39,13 +43,14 @@ pub(super) const REPEATED: Metric = Metric::counter(
 /// Writes them.
 pub(super) fn encode(links: &[LinkFigures], text: &mut Text) {
     type Read = fn(&PathFigures) -> Option<f64>;
-    let of_paths: [(Metric, Read); 6] = [
+    let of_paths: [(Metric, Read); 7] = [
         (UP, |path| Some(f64::from(u8::from(path.state == PathHealth::Up)))),
         (RATE, |path| Some(path.rate.as_f64())),
         (RTT, |path| path.srtt.map(|srtt| srtt.as_secs_f64())),
         (LOSS, |path| Some(path.loss)),
         (SENT, |path| Some(path.counts.bytes.as_f64())),
         (LOST, |path| Some(path.counts.lost as f64)),
+        (MARKED, |path| Some(path.counts.marked as f64)),
     ];
     let outputs = || links.iter().filter(|link| link.is_output);
     for (metric, read) in of_paths {
