@@ -68,3 +68,47 @@ pub(super) fn encode(links: &[LinkFigures], text: &mut Text) {
         text.sample(REPEATED.name, &[("link", &link.name)], link.repeated as f64);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tidegate_link::PathCounts;
+    use tidegate_types::units::Rate;
+
+    use super::*;
+    use crate::observe::status::links::LinkView;
+
+    #[test]
+    fn lost_and_marked_packets_are_told_by_path_in_the_metrics_and_in_the_status() {
+        let path = PathFigures {
+            name: "lte".into(),
+            transport: Some("quic"),
+            state: PathHealth::Up,
+            rate: Rate::new(250_000.0),
+            srtt: None,
+            queue_delay: Duration::ZERO,
+            loss: 0.03,
+            counts: PathCounts { packets: 100, lost: 3, marked: 7, ..PathCounts::default() },
+        };
+        let link = LinkFigures {
+            name: "hq".into(),
+            is_output: true,
+            paths: vec![path],
+            repeated: 0,
+            duplicates: 0,
+            strange: 0,
+        };
+        let view = LinkView::from(&link);
+        assert_eq!((view.paths[0].lost_packets, view.paths[0].marked_packets), (3, 7));
+        let mut text = Text::default();
+        encode(&[link], &mut text);
+        let text = text.finish();
+        for (name, count) in [("lost", 3), ("marked", 7)] {
+            let line = format!(
+                "tidegate_link_path_{name}_packets_total{{link=\"hq\",path=\"lte\"}} {count}\n"
+            );
+            assert!(text.contains(&line), "{text}");
+        }
+    }
+}
