@@ -20,12 +20,15 @@ pub const TARGETS: &[Target] = &[
     ("config", config),
     ("amqp_client", amqp_client),
     ("mqtt_client", mqtt_client),
+    ("http_client", http_client),
     ("mqtt_session", mqtt_session),
     ("mqtt_source", mqtt_source),
     ("mqtt_websocket", mqtt_websocket),
     ("proxy_header", proxy_header),
     ("node_ops", node_ops),
     ("log_scan", log_scan),
+    ("session_notes", session_notes),
+    ("sink_lines", sink_lines),
     ("link_packets", link_packets),
     ("replay_rows", replay_rows),
     ("script_text", script_text),
@@ -40,6 +43,7 @@ pub const TARGETS: &[Target] = &[
     ("ext_proc", ext_proc),
     ("certificates", certificates),
     ("users_file", users_file),
+    ("logins", logins),
     ("group_state", group_state),
     ("reload", reload),
 ];
@@ -156,6 +160,57 @@ pub fn amqp_client(data: &[u8]) {
 /// What a broker says to the MQTT output.
 pub fn mqtt_client(data: &[u8]) {
     tidegate::output::mqtt::fuzz(data);
+}
+
+/// What a server answers to the HTTP output.
+pub fn http_client(data: &[u8]) {
+    tidegate::output::http::fuzz(data);
+}
+
+/// Notes of the journal of sessions, each behind its length (two bytes, little-endian): what is taken says the same again,
+/// and what the notes add up to can be written, read and given up in parts.
+pub fn session_notes(mut data: &[u8]) {
+    use tidegate_broker::journal::Note;
+    use tidegate_broker::{LedgerBounds, NotePlace, SessionLedger};
+    use tidegate_types::ids::SessionId;
+    let mut ledger = SessionLedger::new(LedgerBounds { session: 300, all: 1000, young: 100 });
+    let mut written = SessionLedger::default();
+    while let Some((&[low, high], rest)) = data.split_first_chunk() {
+        let length = usize::from(u16::from_le_bytes([low, high])).min(rest.len());
+        let (bytes, rest) = rest.split_at(length);
+        let place = NotePlace { segment: u32::from(low % 4), offset: 0, length: length as u32 };
+        data = rest;
+        let Ok(note) = Note::read(bytes) else { continue };
+        assert_eq!(Note::read(&note.to_bytes()).as_ref(), Ok(&note));
+        written.apply(&note);
+        ledger.apply_session(&note);
+        ledger.apply_message(&note, Some(place));
+    }
+    ledger.loaded();
+    for segment in 0..4 {
+        let (again, lost) = ledger.abandon(segment);
+        again.iter().chain(&lost).for_each(|note| _ = ledger.apply(note));
+    }
+    for mut ledger in [ledger, written] {
+        let mut copy = SessionLedger::default();
+        ledger.snapshot().iter().for_each(|note| copy.apply_session(note));
+        assert_eq!(copy.snapshot(), ledger.snapshot());
+        let all: Vec<SessionId> = ledger.sessions().map(|kept| kept.note.session).collect();
+        for session in all {
+            let flights = ledger.pull_flights(session);
+            let pulled = ledger.pull(session, 200);
+            assert!(flights.iter().chain(&pulled).all(|one| ledger.find(one.number).is_some()));
+            let numbers: Vec<u64> = pulled.iter().map(|one| one.number).collect();
+            ledger.give_back(session, &numbers);
+            ledger.apply(&Note::Over(session));
+        }
+        assert_eq!(ledger.sessions().count(), 0);
+    }
+}
+
+/// A file of the sink, and the mark beside it.
+pub fn sink_lines(data: &[u8]) {
+    tidegate::output::sink::exercise(data);
 }
 
 /// What an MQTT client says to the node's listener.

@@ -84,6 +84,11 @@ pub fn users_file(data: &[u8]) {
     }
 }
 
+/// A token, the keys that it is checked by, and what a server answers about a login: see there.
+pub fn logins(data: &[u8]) {
+    tidegate::support::access::exercise(data);
+}
+
 /// A file of who owns which topics.
 pub fn group_state(data: &[u8]) {
     tidegate::services::cluster::exercise_state(data);

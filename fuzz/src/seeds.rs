@@ -20,6 +20,7 @@ pub fn seeds() -> Vec<Seed> {
     add("replay_rows", ROWS);
     add("script_text", SCRIPTS);
     all.push(("topic_filter", "not-utf8", vec![b'a', 0xff, b'/', b'#']));
+    all.push(("config", "not-utf8", b"[node]\nname = \"\xff\"\n".to_vec()));
     all.push(("topic_filter", "deep", "a/".repeat(200).into_bytes()));
     all.extend(amqp::seeds().map(|(name, bytes)| ("amqp_client", name, bytes)));
     all.extend(mqtt::seeds().map(|(name, bytes)| ("mqtt_client", name, bytes)));
@@ -31,6 +32,8 @@ pub fn seeds() -> Vec<Seed> {
     all.extend(script_calls());
     all.extend(log::seeds());
     all.extend(link::seeds());
+    all.extend(sink_lines());
+    all.extend(http_answers());
     all.extend(peers::seeds());
     all
 }
@@ -52,6 +55,62 @@ fn proxy_headers() -> impl Iterator<Item = Seed> {
         ("proxy_header", "too-short", header(0x21, 0x21, &v4)),
         ("proxy_header", "version-1", b"PROXY TCP4 192.0.2.7 10.0.0.1 50000 1883\r\n".to_vec()),
         ("proxy_header", "none", b"\x10\x0e\0\x04MQTT".to_vec()),
+    ]
+    .into_iter()
+}
+
+/// Files of a sink: whole lines, a line of before there were numbers, a torn end; and a mark.
+fn sink_lines() -> impl Iterator<Item = Seed> {
+    let whole = |text: String| {
+        let crc = tidegate_types::crc::crc32c(0, text.as_bytes());
+        format!("{text},\"crc\":\"{crc:08x}\"}}").into_bytes()
+    };
+    let line = |number: u64| {
+        let text = format!(
+            "{{\"line\":{number},\"id\":\"gate-7/1/2/{number}\",\"class\":\"ls\",\"key\":\"plant/7\",\"payload\":\"1.5\""
+        );
+        [whole(text), vec![b'\n']].concat()
+    };
+    let old = b"{\"id\":\"gate-7/1/2/3\"}\n".to_vec();
+    let torn = line(9)[..40].to_vec();
+    [
+        ("sink_lines", "lines", [old, line(1), line(2), line(4), torn].concat()),
+        ("sink_lines", "again", [line(7), line(3), line(7), vec![b'\n'; 3]].concat()),
+        ("sink_lines", "last", line(u64::MAX)),
+        ("sink_lines", "mark", whole("{\"safe\":12".into())),
+    ]
+    .into_iter()
+}
+
+/// What servers answer to records. The first byte is the target's own, and a zero ends a connection.
+fn http_answers() -> impl Iterator<Item = Seed> {
+    let ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    let chunked =
+        "HTTP/1.1 422 No\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nno su\r\n0\r\nx: y\r\n\r\n";
+    let busy = "HTTP/1.1 503\r\nRetry-After: 7\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    let answers = |cut: u8, all: &[&str]| [vec![cut], all.concat().into_bytes()].concat();
+    [
+        ("http_client", "taken", answers(255, &[ok, "HTTP/1.1 100 Continue\r\n\r\n", ok, ok, ok])),
+        ("http_client", "refused", answers(3, &[ok, chunked, busy, "\0", ok])),
+        ("http_client", "until-the-end", answers(9, &["HTTP/1.0 500 Oops\r\n\r\nwords", "\0", ok])),
+        (
+            "http_client",
+            "two-lengths",
+            answers(99, &["HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n"]),
+        ),
+        (
+            "http_client",
+            "elsewhere",
+            answers(0, &["HTTP/1.1 301 M\r\nLocation: /b\r\nContent-Length: 0\r\n\r\n", ok, "\0", ok]),
+        ),
+        (
+            "http_client",
+            "huge",
+            answers(1, &[
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n",
+                "\0HTTP/1.1 429\r\nRetry-After: 18446744073709551615\r\nContent-Length: 18446744073709551615\r\n\r\n",
+            ]),
+        ),
     ]
     .into_iter()
 }
@@ -113,6 +172,18 @@ const CONFIGS: &[(&str, &str)] = &[
         "units",
         "[limits]\nmemory = \"64 MiB\"\nrecord_max = \"1e99kB\"\n[[class]]\nlatency = \"-1h\"\n",
     ),
+    (
+        "services",
+        "[log]\ndirectory = \"log\"\n[[input]]\nlink = { listen = [\"127.0.0.1:7443\"], tls = { certificate = \"c\", key = \"k\" } }\n\
+         [[input]]\nreplay = { file = \"rows.csv\", speed = 2.0, key = \"plant/{valve}\" }\n\
+         [[output]]\nname = \"hub\"\nhttp = { url = \"https://h/in\", pipeline = 4 }\n\
+         [[script]]\nname = \"s\"\nfile = \"s.luau\"\n[[quota]]\nuser = \"plc-*\"\nsessions = 4\n\
+         [proxy]\nthreads = 2\n[[proxy.listener]]\nlisten = \"127.0.0.1:8080\"\n\
+         [[proxy.upstream]]\nname = \"a\"\nto = [\"127.0.0.1:9000\"]\n[[proxy.route]]\npath = \"/a/\"\nupstream = \"a\"\n\
+         [fleet]\norchestrators = [\"https://o:7500\"]\n[[fleet.peer]]\nname = \"gate-8\"\n\
+         [group]\nlisten = \"127.0.0.1:7600\"\n[[placed]]\nname = \"taxi-7\"\n[mirror]\nto = \"127.0.0.1:7700\"\n\
+         [frames]\ndirectory = \"frames\"\n[[camera]]\nname = \"gate\"\n",
+    ),
     ("password-in-url", "[[output]]\namqp = { url = \"amqp://me:secret@[::1]:5672/%zz\" }\n"),
 ];
 
@@ -150,7 +221,7 @@ const SCRIPTS: &[(&str, &str)] = &[
 /// Every function once, on the message that came; and a mixture.
 fn script_calls() -> impl Iterator<Item = Seed> {
     let each =
-        |on: u8| (0..34u8).flat_map(move |method| [on, method << 1 | 1, method, 7]).collect();
+        |on: u8| (0..44u8).flat_map(move |method| [on, method << 1 | 1, method, 7]).collect();
     let mixed = (0..128u8).map(|place| place.wrapping_mul(97)).collect();
     [
         ("script_calls", "on-a-message", each(12)),

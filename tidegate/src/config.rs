@@ -57,7 +57,7 @@ pub use proxy::{
 };
 pub use quotas::QuotaConfig;
 pub use read::{Reading, read, read_file};
-pub(crate) use read::{read_and, read_tree};
+pub(crate) use read::{read_and, read_file_again, read_tree};
 pub(crate) use replay::SPEED;
 pub use replay::{ReplayConfig, ReplayFormat};
 pub use scripts::ScriptConfig;

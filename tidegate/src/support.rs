@@ -6,6 +6,7 @@ pub mod backoff;
 pub mod complaints;
 pub mod dial;
 pub mod disk;
+pub mod files;
 pub mod followed;
 pub mod http;
 pub(crate) mod listen;

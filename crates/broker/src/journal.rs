@@ -241,7 +241,7 @@ impl Note {
             10 => Note::Released(session(from)?, from.many(2, Reader::u16)?),
             11 => Note::WillOver(session(from)?),
             12 => Note::Clock(from.u64()?),
-            13 => Note::Whole(from.u64()?, from.u32()?),
+            13 => Note::Whole(number(from)?, from.u32()?),
             _ => return Err(from.malformed("a note of a known kind")),
         };
         from.end()?;
@@ -251,6 +251,13 @@ impl Note {
 
 fn session(from: &mut Reader<'_>) -> Result<SessionId, Malformed> {
     from.u32().map(SessionId)
+}
+
+/// The number of a message: others follow, which damage must not use up.
+fn number(from: &mut Reader<'_>) -> Result<u64, Malformed> {
+    let number = from.u64()?;
+    from.must(number <= u64::MAX / 2, "a number that others can follow")?;
+    Ok(number)
 }
 
 fn shared(from: &mut Reader<'_>) -> Result<Bytes, Malformed> {
@@ -319,7 +326,7 @@ fn encode_message(note: &MessageNote, to: &mut Vec<u8>) {
 }
 
 fn decode_message(from: &mut Reader<'_>) -> Result<MessageNote, Malformed> {
-    let number = from.u64()?;
+    let number = number(from)?;
     let (message, expires, flags) = decode_body(from)?;
     let mut packet = None;
     if flags & HAS_PACKET > 0 {

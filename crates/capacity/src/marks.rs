@@ -135,8 +135,8 @@ impl RateController for Marks {
     }
 
     fn pace(&self) -> Rate {
-        match self.held.as_ref().zip(self.path()) {
-            Some((held, path)) => Rate::new(PACE_GAIN * held.prague.window() / path),
+        match self.path().filter(|_| self.held.is_some()) {
+            Some(path) => Rate::new(PACE_GAIN * self.window().as_f64() / path),
             None => self.law.pace(),
         }
     }
@@ -221,6 +221,22 @@ mod tests {
         assert!((law.pace().as_f64() / window as f64 - 10.3).abs() < 0.1);
         (20..70).for_each(|place| round(&mut *law, place, 0, 0));
         assert!(law.window().0 > FULL * 5 / 4, "{}", law.window().0);
+    }
+
+    #[test]
+    fn where_the_law_below_holds_less_its_window_is_what_is_paced() {
+        let mut law = law();
+        (0..8).for_each(|place| round(&mut *law, place, 0, 0));
+        (8..12).for_each(|place| round(&mut *law, place, 1, 0));
+        let held = law.window().0;
+        // Without proof of its rate the law halves it.
+        for _ in 0..2 {
+            let unproven = law.next_timeout().expect("a rate without proof");
+            law.tick(unproven);
+        }
+        let window = law.window().0;
+        assert!(window < held / 2, "{window} {held}");
+        assert!((law.pace().as_f64() / window as f64 - 10.3).abs() < 0.1, "{:?}", law.pace());
     }
 
     #[test]

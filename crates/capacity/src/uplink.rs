@@ -217,8 +217,11 @@ impl Uplink {
         let is_backlog = of.is_backlog;
         let weight = (piece.as_f64() / BACKLOG_BYTES).min(1.0);
         self.backlog_part += (f64::from(u8::from(is_backlog)) - self.backlog_part) * weight;
-        self.controller.patient(self.is_patient());
-        self.controller.urgent(self.bounds.get().map(Duration::from_secs_f64));
+        // What has no queue below hears of none, for each record.
+        if !self.is_local {
+            self.controller.patient(self.is_patient());
+            self.controller.urgent(self.bounds.get().map(Duration::from_secs_f64));
+        }
     }
 
     /// Whether most of what was picked lately was read back from a backlog.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use tidegate_link::delegation;
 use tidegate_link::envelope::Envelope;
 use tidegate_link::packet::{Custody, PacketHeader};
 use tidegate_link::{Link, LinkEvent, LinkOptions, Outgoing, PathOptions, READ_MAX};
@@ -28,6 +29,9 @@ pub fn hear(bytes: &[u8]) {
             assert_eq!(again, bytes);
         }
         let bytes = Bytes::copy_from_slice(bytes);
+        if let Ok(chain) = delegation::decode(&bytes) {
+            assert_eq!(delegation::decode(&delegation::encode(&chain)), Ok(chain));
+        }
         if let Ok(envelope) = Envelope::decode(&bytes) {
             assert_eq!(Envelope::decode(&envelope.encode()), Ok(envelope));
         }

@@ -4,8 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Seed;
+use tidegate_link::delegation::{Delegation, SignedDelegation, encode};
 use tidegate_link::envelope::{Envelope, GrantId};
-use tidegate_link::packet::{Custody, LinkFrame, PacketHeader, Piece, ReceiveWindow, SelectiveAck};
+use tidegate_link::packet::{
+    Custody, LinkFrame, MarkCount, PacketHeader, Parity, Piece, ReceiveWindow, SelectiveAck,
+};
 use tidegate_types::record::{Fate, Identity, Origin, Properties, StreamId};
 use tidegate_types::units::Size;
 
@@ -14,7 +17,9 @@ pub(super) fn seeds() -> impl Iterator<Item = Seed> {
     let mut packet = vec![0];
     PacketHeader { from: 9, to: 11, psn: 300 }.encode(&mut packet);
     frames.iter().for_each(|frame| frame.encode(&mut packet));
-    let envelope = [vec![0], envelope().encode().to_vec()].concat();
+    let whole = |envelope: Envelope| [vec![0], envelope.encode().to_vec()].concat();
+    let proof = encode(&[letter("gate-7", "gate-8"), letter("gate-7", "gate-9")]);
+    let proven = whole(Envelope { proof: Some(proof.clone()), ..envelope() });
     // Offers first, so that acknowledgements and custody have something to name.
     let said = frames.iter().map(|frame| said(0, frame));
     let talk: Vec<u8> = [vec![1, 2, 30, 7], vec![0; 29], said.flatten().collect()].concat();
@@ -23,7 +28,9 @@ pub(super) fn seeds() -> impl Iterator<Item = Seed> {
     let late = [vec![1, 2, 30, 7], vec![0; 29], late].concat();
     [
         ("link_packets", "packet", packet),
-        ("link_packets", "envelope", envelope),
+        ("link_packets", "envelope", whole(envelope())),
+        ("link_packets", "envelope-proven", proven),
+        ("link_packets", "letters", [vec![0], proof.to_vec()].concat()),
         ("link_packets", "talk", talk),
         ("link_packets", "late", late),
     ]
@@ -43,6 +50,21 @@ fn frames() -> Vec<LinkFrame<'static>> {
         }),
         LinkFrame::Piece(piece),
         LinkFrame::Piece(Piece { record: 1, after: 0, ..piece }),
+        LinkFrame::Repair(Parity {
+            record: 3,
+            number: 1,
+            pieces: 2,
+            size: 8,
+            after: 2,
+            data: b"tide",
+        }),
+        LinkFrame::Marks(MarkCount { path: 1, packets: 300 }),
+        LinkFrame::Ack(SelectiveAck {
+            path: 1,
+            received_at: 6_000_000,
+            delay: 20,
+            runs: std::iter::once(0..=8).collect(),
+        }),
         LinkFrame::Custody { record: 1, custody: Custody::Held },
         LinkFrame::Custody { record: 1, custody: Custody::Final(Fate::Confirmed) },
     ]
@@ -74,4 +96,17 @@ fn envelope() -> Envelope {
         properties: Properties::new(vec![("unit".into(), "bar".into())]),
         payload: "1.5".into(),
     }
+}
+
+fn letter(node: &str, to: &str) -> SignedDelegation {
+    let letter = Delegation {
+        node: node.into(),
+        incarnation: 3,
+        boot: 4,
+        previous: 2,
+        written: 1_767_323_045,
+        to: to.into(),
+    };
+    let (signature, certificate) = ("signed".into(), "a certificate".into());
+    SignedDelegation { letter, scheme: 0x0403, signature, certificate }
 }

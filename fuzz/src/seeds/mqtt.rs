@@ -46,6 +46,16 @@ pub(super) fn session_seeds() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
     let subscribe_new = packet(0x82, b"\0\x01\0\0\x03a/#\x01");
     let unsubscribe = packet(0xa2, b"\0\x02\0\x03a/#");
     let (ping, bye) = (packet(0xc0, b""), packet(0xe0, b""));
+    // What a subscriber of version 5 answers: with reasons, with a text of the user's, to nothing.
+    let took = packet(0x40, b"\0\x01\x10\0");
+    let has = packet(0x50, b"\0\x02\x97\x0a\x26\0\x01k\0\x04very");
+    let (got, over) = (packet(0x62, b"\0\x02\x92"), packet(0x70, b"\0\x02"));
+    // A group's filter with an identifier, and an end that changes the session's expiry to 0.
+    let shared = packet(0x82, b"\0\x03\x02\x0b\x07\0\x0a$share/g/a\x29");
+    let left = packet(0xe0, b"\x04\x05\x11\0\0\0\0");
+    // Enhanced authentication, which nobody offers here.
+    let method = packet(0x10, b"\0\x04MQTT\x05\x02\0\x3c\x08\x15\0\x05SCRAM\0\x01c");
+    let auth = packet(0xf0, b"\x18\0");
     let wildcard = packet(0x30, b"\0\x03a/#hi");
     let not_text = packet(0x30, b"\0\x03a\xff/hi");
     let life = |choice: u8, packets: &[&Vec<u8>]| {
@@ -66,6 +76,9 @@ pub(super) fn session_seeds() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
         ("qos-2-refused", life(0xfd, &[&old, &twice, &twice])),
         ("qos-2-dropped", life(0xff, &[&old, &twice, &twice, &release])),
         ("kept-session", life(0xfc, &[&kept, &twice, &safe, &twice])),
+        ("answers", life(0xff, &[&new, &took, &has, &got, &over, &shared, &left])),
+        ("method", life(0xff, &[&method, &auth])),
+        ("clean-with-expiry", life(0xfc, &[&old, &left, &fast])),
         ("no-login", life(0xff, &[&fast])),
         ("login-twice", life(0xff, &[&old, &old])),
         ("wildcard-topic", life(0xff, &[&old, &wildcard])),

@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use bytes::{Bytes, BytesMut};
 use prost::Message as _;
 use tidegate::services::cameras::wire::{
-    FrameMessage, PolicyMessage, PublishRequest, ReplyKind, SubscribeReply, SubscribeRequest,
+    CameraInfo, CameraInfoReply, EndedMessage, FlowMessage, FrameMessage, InfeasibleMessage,
+    NewsKind, NewsMessage, PolicyMessage, PublishRequest, RegisterReply, RegisterRequest,
+    ReplyKind, RungMessage, SubscribeReply, SubscribeRequest,
 };
 use tidegate::services::fleet::node_id;
 use tidegate::services::fleet::wire::{
     ApartMessage, BeatMessage, Description, DigestMessage, DirectiveMessage, DrainRequest,
-    FenceMessage, GivenMessage, GrantMessage, MemberMessage, PeersMessage, ReachMessage,
-    StandingMessage,
+    FenceMessage, GivenMessage, GrantMessage, LenderMessage, LendersReply, MemberMessage,
+    PeersMessage, ReachMessage, StandingMessage,
 };
 use tidegate_cluster::handover::loads::{MemberLoads, UnitCounts, UnitLoad};
 use tidegate_cluster::handover::wire::MemberFrame;
@@ -45,6 +47,9 @@ pub(super) fn seeds() -> impl Iterator<Item = Seed> {
         ("frames_messages", "subscribe", subscribe().encode_to_vec()),
         ("frames_messages", "publish", publish().encode_to_vec()),
         ("ext_proc", "exchange", ext_proc()),
+        ("frames_messages", "cameras", cameras().encode_to_vec()),
+        ("frames_messages", "register", register().encode_to_vec()),
+        ("frames_messages", "flows", flows().encode_to_vec()),
         ("users_file", "two", USERS.as_bytes().to_vec()),
         ("users_file", "twice", [USERS, USERS].concat().into_bytes()),
         ("users_file", "costly", USERS.replace("m=19456", "m=4294967295").into_bytes()),
@@ -164,6 +169,7 @@ fn fleet(more: u64) -> Vec<u8> {
         }),
         held: Vec::new(),
     };
+    let borrower = beat("gate-7", 3, 100_000, 300_000);
     let grant = GrantMessage {
         revision: 1,
         id: 1,
@@ -182,6 +188,8 @@ fn fleet(more: u64) -> Vec<u8> {
         grants: vec![grant, GrantMessage { id: 2, ..grant }],
         standing: Some(StandingMessage { lease_ms: 600_000, permits: vec![grant] }),
     };
+    let lender = LenderMessage { name: "gate-8".into(), address: "[::1]:7443".into() };
+    let lenders = LendersReply { lenders: vec![lender] };
     let pair = (node_id("gate-7").0, node_id("gate-9").0);
     let digest = DigestMessage {
         revision: 1,
@@ -203,6 +211,8 @@ fn fleet(more: u64) -> Vec<u8> {
         said(5, vec![250; 40]),
         said(2, digest.encode_to_vec()),
         said(0, beat("gate-7", 2, 100_000, 300_000).encode_to_vec()),
+        said(4, lenders.encode_to_vec()),
+        said(0, BeatMessage { held: vec![grant, grant], ..borrower }.encode_to_vec()),
         said(5, vec![250; 8]),
     ]
     .concat()
@@ -279,6 +289,37 @@ fn subscribe() -> SubscribeRequest {
         accuracy: f64::NAN,
         policy: PolicyMessage::Skip.into(),
     }
+}
+
+fn cameras() -> CameraInfoReply {
+    let rung = RungMessage { eighths: 4, quality: 50, bytes: 9e3, ..RungMessage::default() };
+    let camera = CameraInfo {
+        name: "gate".into(),
+        node: "gate-7".into(),
+        is_online: true,
+        frames_per_second: f64::INFINITY,
+        ladder: vec![rung, RungMessage { accuracy: f64::NAN, ..rung }],
+        subscribers: vec!["guard".into()],
+        ..CameraInfo::default()
+    };
+    CameraInfoReply { cameras: vec![camera] }
+}
+
+fn register() -> RegisterRequest {
+    let news = |news| NewsMessage { flow: 3, news: Some(news) };
+    RegisterRequest {
+        node: "gate-7".into(),
+        cameras: cameras().cameras,
+        news: vec![
+            news(NewsKind::Infeasible(InfeasibleMessage { accuracy: 0.9, latency_ms: 1 })),
+            news(NewsKind::Ended(EndedMessage {})),
+        ],
+    }
+}
+
+fn flows() -> RegisterReply {
+    let flow = FlowMessage { flow: 3, camera: "gate".into(), ..FlowMessage::default() };
+    RegisterReply { flows: vec![FlowMessage { stop_unix_ns: Some(1), ..flow.clone() }, flow] }
 }
 
 fn publish() -> PublishRequest {

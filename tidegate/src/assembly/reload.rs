@@ -17,7 +17,9 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::assembly;
 use crate::assembly::read_with_files;
-use crate::config::{Config, LimitsConfig, OperatorConfig, OutputConfig, ScriptConfig, read_file};
+use crate::config::{
+    Config, LimitsConfig, OperatorConfig, OutputConfig, ScriptConfig, read_file_again,
+};
 use crate::keys::key::Reload;
 use crate::keys::table::Table;
 use crate::script::{SCRIPTS_MAX, Script};
@@ -119,7 +121,7 @@ impl Watch {
     /// There is none, or it is not right: then nothing changes.
     pub fn change(&self) -> anyhow::Result<(Change, Vec<String>)> {
         let file = self.file.as_deref().context("the node was started without a file")?;
-        let text = read_file(file).map_err(anyhow::Error::msg)?;
+        let text = read_file_again(file).map_err(anyhow::Error::msg)?;
         let reading = read_with_files(&text);
         let told = reading.render(&file.display().to_string(), &text);
         anyhow::ensure!(reading.counts().0 == 0, "{told}");
@@ -371,6 +373,11 @@ mod tests {
         .unwrap();
         let error = format!("{:#}", watch.change().unwrap_err());
         assert!(error.contains("no class \"x\""), "{error}");
+        for nothing in ["", "# a comment\n\n  \n"] {
+            std::fs::write(&file, nothing).unwrap();
+            let error = watch.change().unwrap_err().to_string();
+            assert!(error.contains("it says nothing"), "{error}");
+        }
         assert_eq!(watch.config, before);
         std::fs::remove_file(file).unwrap();
         assert!(watch.change().is_err());

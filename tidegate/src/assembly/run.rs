@@ -24,14 +24,19 @@ pub(crate) fn count(number: usize, what: &str) -> String {
 /// The configuration of a file for a command, or the one without a file. Warnings go to standard error.
 pub(crate) fn load(file: Option<&Path>, taker: Taker) -> anyhow::Result<Config> {
     match file {
-        Some(file) => load_file(file, taker, "it does not start"),
+        Some(file) => load_text(file, read_file(file), taker, "it does not start"),
         None => Ok(read("").config),
     }
 }
 
-/// The same of a file, at the start and whenever it changes; where it has errors, this follows from them.
-pub(crate) fn load_file(file: &Path, taker: Taker, follows: &str) -> anyhow::Result<Config> {
-    let text = read_file(file).map_err(anyhow::Error::msg)?;
+/// The same of what was read of a file, at the start and whenever it changes; where it has errors, this follows from them.
+pub(crate) fn load_text(
+    file: &Path,
+    read: Result<String, String>,
+    taker: Taker,
+    follows: &str,
+) -> anyhow::Result<Config> {
+    let text = read.map_err(anyhow::Error::msg)?;
     taker.takes(file, &text)?;
     let reading = read_for(&text, taker);
     let told = reading.render(&file.display().to_string(), &text);

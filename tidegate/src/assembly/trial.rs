@@ -15,7 +15,8 @@ use crate::config::places::Place;
 use crate::config::touches::WrittenFolder;
 use crate::config::{Config, FileKind};
 use crate::observe::status::table::size;
-use crate::support::tls::private;
+use crate::support::files;
+use crate::support::tls::{self, private};
 
 /// How many of each were tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,7 +76,9 @@ fn secrets(config: &Config, tried: &mut Tried, findings: &mut Findings) {
         tried.secrets += 1;
         let is_password = place.to_string().ends_with("password_file");
         let read = match is_password {
-            true => private::look_at(file).and_then(|()| std::fs::read_to_string(file)).map(drop),
+            true => private::look_at(file)
+                .and_then(|()| files::read_text(file, tls::FILE_MAX))
+                .map(drop),
             false => key_of_file(file).map(drop).map_err(|error| match error.downcast() {
                 Ok(error) => error,
                 Err(other) => io::Error::other(format!("{other:#}")),

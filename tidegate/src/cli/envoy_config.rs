@@ -18,6 +18,10 @@ pub use self::lint::{Finding, lint};
 use crate::cli::envoy::EnvoyConfigArguments;
 use crate::config::{Config, read};
 use crate::services::proxy::envoy::needs::Needs;
+use crate::support::files;
+
+/// Longest configuration of Envoy that is looked at.
+const FILE_MAX: u64 = 16 << 20;
 
 /// Writes or looks, as the arguments say.
 ///
@@ -35,7 +39,7 @@ pub fn envoy_config(arguments: &EnvoyConfigArguments) -> anyhow::Result<ExitCode
         out.write_all(text.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     };
-    let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let text = files::hear_text(file, FILE_MAX).with_context(|| file.display().to_string())?;
     let found = lint(&text, &needs).with_context(|| file.display().to_string())?;
     for finding in &found {
         writeln!(out, "{}: {finding}", file.display())?;

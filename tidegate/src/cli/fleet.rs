@@ -20,6 +20,7 @@ pub use self::arguments::{
     ExplainFleetArguments, FleetArguments, FleetCommand, OrchestrateArguments,
 };
 pub(super) use self::arguments::{FLEET_HELP, ORCHESTRATE_HELP};
+use crate::cli::screen::plain;
 use crate::services::fleet::FleetTls;
 use crate::services::fleet::attend::told;
 use crate::services::fleet::wire::{
@@ -60,7 +61,9 @@ pub(super) async fn describe(
 ) -> anyhow::Result<Description> {
     let codec = ProstCodec::<DescribeRequest, Description>::default;
     let request = DescribeRequest { given_to: given_to.map_or(0, |node| node.0) };
-    leader(tls, at, DESCRIBE, request, codec).await
+    let mut described: Description = leader(tls, at, DESCRIBE, request, codec).await?;
+    described.members.iter_mut().for_each(|member| member.name = plain(&member.name));
+    Ok(described)
 }
 
 async fn drain(tls: &FleetTls, at: &str, node: &str, is_drained: bool) -> anyhow::Result<()> {

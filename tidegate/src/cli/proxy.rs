@@ -10,10 +10,10 @@ use tokio::task::LocalSet;
 pub(super) use self::arguments::PROXY_HELP;
 pub use self::arguments::ProxyArguments;
 use crate::assembly::reload::{Watch, in_place};
-use crate::assembly::run::{Signals, fates, load, load_file};
+use crate::assembly::run::{Signals, fates, load, load_text};
 use crate::assembly::{Taker, read_with_files};
 use crate::cli::envoy::ExtProcArguments;
-use crate::config::Config;
+use crate::config::{Config, read_file_again};
 use crate::observe::http;
 use crate::observe::status::{Boards, StatusSource};
 use crate::observe::systemd::Manager;
@@ -104,7 +104,7 @@ async fn run(config: Config, file: Option<&Path>, guest: Guest) -> anyhow::Resul
 async fn reload(file: Option<&Path>, guest: Guest, running: &mut Running) -> anyhow::Result<()> {
     let new = match file {
         None => running.config().clone(),
-        Some(file) => load_file(file, Taker::Proxy, "nothing changes")?,
+        Some(file) => load_text(file, read_file_again(file), Taker::Proxy, "nothing changes")?,
     };
     fits(&new, guest)?;
     let script = in_place(&running.config().script, new.script)?;

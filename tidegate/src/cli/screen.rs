@@ -25,6 +25,15 @@ pub fn paint() -> Paint {
     }
 }
 
+/// What others say of themselves, for a terminal: without characters that steer one, or that turn the direction of writing.
+pub fn plain(text: &str) -> String {
+    let steers = |letter: char| {
+        letter.is_control()
+            || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.replace(steers, "\u{fffd}")
+}
+
 /// Shows one text after the other.
 #[derive(Debug)]
 pub struct Screen {

@@ -272,6 +272,7 @@ pub(super) fn links(view: &NodeView) -> Option<Table> {
         Column::number("rtt", 0),
         Column::number("queue", 2),
         Column::number("loss", 0),
+        Column::number("marked", 2),
         Column::number("share", 1),
     ];
     let known = |number: f64, text: fn(f64) -> String| {
@@ -290,6 +291,7 @@ pub(super) fn links(view: &NodeView) -> Option<Table> {
             path.rtt_seconds.map_or_else(|| "-".into(), span).into(),
             known(path.queue_delay_seconds, span).into(),
             format!("{:.1} %", path.loss * 100.0).into(),
+            known(path.marked_packets as f64, |marked| format!("{marked}")).into(),
             format!("{:.0} %", path.share * 100.0).into(),
         ]
     });

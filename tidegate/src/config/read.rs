@@ -5,6 +5,7 @@
 //! that says which keys there are. What is then read is checked for meaning (`check`), without what
 //! might only follow from a key that was taken out.
 
+use std::io;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
@@ -13,6 +14,7 @@ use super::Config;
 use super::check::{Finding, check};
 use super::nearest::{nearest, suggest};
 use super::places::{Diagnostic, Document, Place, Severity, Step, position};
+use crate::support::files;
 
 /// Mistakes told at once; a file with more is no configuration.
 const DIAGNOSTICS_MAX: usize = 100;
@@ -49,14 +51,26 @@ impl<C> Reading<C> {
 /// # Errors
 /// It cannot be read, is longer than 1 MiB, or is not UTF-8; the text names the file and the cure.
 pub fn read_file(path: &Path) -> Result<String, String> {
-    let file = path.display();
-    let size = std::fs::metadata(path).map_err(|error| format!("{file}: {error}"))?.len();
-    if size > FILE_MAX {
-        return Err(format!(
-            "{file}: {size} bytes are no configuration: it has at most {FILE_MAX}"
-        ));
+    text_of(path, files::read_or_hear(path, FILE_MAX))
+}
+
+/// The same while a node works, which must not wait for anybody: of a file, never of a pipe. A full disk, or a copy that is
+/// not finished, leaves nothing of it; by that the node would leave its clients for the default listener.
+///
+/// # Errors
+/// The same, or it says nothing.
+pub(crate) fn read_file_again(path: &Path) -> Result<String, String> {
+    let text = text_of(path, files::read(path, FILE_MAX))?;
+    let says_something = |line: &str| !line.is_empty() && !line.starts_with('#');
+    match text.lines().map(str::trim).any(says_something) {
+        true => Ok(text),
+        false => Err(format!("{}: it says nothing, as a file that was cut off", path.display())),
     }
-    let bytes = std::fs::read(path).map_err(|error| format!("{file}: {error}"))?;
+}
+
+fn text_of(path: &Path, read: io::Result<Vec<u8>>) -> Result<String, String> {
+    let file = path.display();
+    let bytes = read.map_err(|error| format!("{file}: {error}"))?;
     String::from_utf8(bytes).map_err(|error| {
         let upto = error.utf8_error().valid_up_to();
         let good = String::from_utf8_lossy(&error.as_bytes()[..upto]);

@@ -14,6 +14,7 @@ use crate::keys::table::{choices, keys};
 use crate::keys::values::{Shape, quoted, values};
 use crate::script::spec::{Dialect, Parameter, ScriptSpec};
 use crate::script::vm::{Limits, SOURCE_MAX};
+use crate::support::files;
 
 keys! {
     /// `[[script]]`: a program that edits what waits.
@@ -139,11 +140,8 @@ impl Config {
 /// The name of a file without its folders, and its text.
 fn read_text(path: &Path) -> Result<(String, String), String> {
     let file = path.display();
-    let size = std::fs::metadata(path).map_err(|error| format!("{file}: {error}"))?.len();
-    if size > SOURCE_MAX as u64 {
-        return Err(format!("{file}: {size} bytes are no script: at most {SOURCE_MAX}"));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{file}: {error}"))?;
+    let text = files::read_text(path, SOURCE_MAX as u64);
+    let text = text.map_err(|error| format!("{file}: {error}"))?;
     let name =
         path.file_name().map_or_else(|| file.to_string().into(), |name| name.to_string_lossy());
     Ok((name.into_owned(), text))

@@ -7,7 +7,7 @@ use tidegate_types::hidden::Hidden;
 
 use super::findings::Findings;
 use super::places::Place;
-use crate::support::tls;
+use crate::support::{files, tls};
 
 /// A key that names a secret, and where that is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub(crate) fn secret(
     }
     let Some(file) = file else { return Ok(None) };
     let text = tls::private::look_at(file)
-        .and_then(|()| std::fs::read_to_string(file))
+        .and_then(|()| files::read_text(file, tls::FILE_MAX))
         .with_context(|| format!("{what}_file: {}", file.display()))?;
     Ok(Some(text.trim_end_matches(['\r', '\n']).into()))
 }

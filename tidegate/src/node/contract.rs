@@ -19,7 +19,7 @@ use tidegate_node::rules::Rules;
 use tidegate_types::class::ClassId;
 use tidegate_types::demand::Measured;
 use tidegate_types::record::{DeliveryId, Offered, Owner, Quota, Record, SourceId};
-use tidegate_types::units::Time;
+use tidegate_types::units::{Size, Time};
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::feedback::Feedback;
@@ -41,6 +41,8 @@ pub struct Stopping;
 pub enum Arrival {
     /// Any input of the node, stamped by the loop when it takes it.
     Input(Input),
+    /// The bytes of these transmissions are handed to the wire: [`Input::Sent`] for each.
+    Sent(Vec<(DeliveryId, Size)>),
     /// A connection begins: the loop chooses its number.
     Open {
         /// What its streams are called by.

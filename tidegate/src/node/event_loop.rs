@@ -251,6 +251,11 @@ impl Drive {
     fn take(&mut self, arrival: Arrival) {
         let input = match arrival {
             Arrival::Input(input) => input,
+            Arrival::Sent(all) => {
+                let now = self.clock.now();
+                let inputs = all.into_iter().map(|(id, bytes)| Input::Sent { id, bytes });
+                return inputs.for_each(|input| self.node.handle(now, input));
+            }
             Arrival::Open { name, relays, notices, reply } => {
                 let source = self.free.pop().unwrap_or(SourceId(self.notices.len() as u32));
                 let place = source.0 as usize;

@@ -138,7 +138,7 @@ const STAGE: Metric = Metric::histogram(
 const BOUND: Metric =
     Metric::gauge("tidegate_stream_bound_seconds", "Latency bound on residence, as configured.");
 /// Every metric.
-pub const ALL: [Metric; 144] = [
+pub const ALL: [Metric; 145] = [
     INFO,
     UPTIME,
     HELD,
@@ -209,6 +209,7 @@ pub const ALL: [Metric; 144] = [
     links::LOSS,
     links::SENT,
     links::LOST,
+    links::MARKED,
     links::REPEATED,
     log::WORKING,
     log::BYTES,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use keys::HttpOutputConfig;
-pub use session::Session;
+pub use session::{Session, fuzz};
 use tidegate_types::hidden::Hidden;
 
 use super::hosts::Far;

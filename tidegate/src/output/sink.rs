@@ -29,6 +29,8 @@ use crate::support::disk::Real;
 
 /// Orders taken together at most. What is ordered meanwhile waits for the sync, and goes together then.
 const BATCH_MAX: usize = 4096;
+/// Of these, those that the loop hears of at once: it has others to hear.
+const TOLD_MAX: usize = 256;
 
 /// Where records go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +54,12 @@ pub struct FileOptions {
     pub sync: bool,
     /// Names of the classes.
     pub classes: Arc<[Arc<str>]>,
+}
+
+/// Takes any bytes for a file of a sink and for the mark beside it: for fuzzing. Whole lines, damaged ones and a torn end are
+/// all there is, and no number is given twice.
+pub fn exercise(bytes: &[u8]) {
+    lines::exercise(bytes);
 }
 
 impl Driver for SinkOptions {
@@ -121,17 +129,23 @@ impl Sink {
 
     /// The records that are complete by these orders. A cut that is not the last needs no work.
     async fn take(&mut self, batch: &mut Vec<Order>) -> Result<Vec<Transmit>, Stopping> {
-        let mut whole = Vec::new();
+        let (mut whole, mut sent) = (Vec::new(), Vec::new());
         for order in batch.drain(..) {
             // What was ordered before the node knew that the sink was down is ordered again.
             let Order::Transmit(order) = order else { continue };
             if order.epoch != self.epoch {
                 continue;
             }
-            self.feedback.sent(order.id, Size(order.end - order.start)).await?;
+            sent.push((order.id, Size(order.end - order.start)));
+            if sent.len() == TOLD_MAX {
+                self.feedback.all_sent(std::mem::take(&mut sent)).await?;
+            }
             if order.end >= order.size {
                 whole.push(order);
             }
+        }
+        if !sent.is_empty() {
+            self.feedback.all_sent(sent).await?;
         }
         Ok(whole)
     }

@@ -62,7 +62,7 @@ pub const HARM: [(&str, &str); 10] = [
     ),
 ];
 /// Functions of the handles.
-pub(super) const METHODS: [&str; 34] = [
+pub(super) const METHODS: [&str; 44] = [
     "drop",
     "insert",
     "redirect",
@@ -97,6 +97,16 @@ pub(super) const METHODS: [&str; 34] = [
     "rate",
     "priority",
     "direction",
+    "Queues",
+    "arrivals",
+    "epoch",
+    "getQueue",
+    "getString",
+    "id",
+    "isDown",
+    "message",
+    "paths",
+    "stream",
 ];
 
 /// The text of a script around some statements: a message that was kept, the one that came, the last queue.

@@ -268,5 +268,30 @@ fn named(certificate: Option<&[u8]>) -> Result<String, Denied> {
     name.filter(|name| !name.is_empty()).ok_or(Denied::Certificate)
 }
 
+/// Takes what issuers of tokens and servers that are asked about logins may say: for fuzzing. The parts stand between zeros:
+/// keys, a token that they may have signed, an answer. What is taken names a user and filters.
+///
+/// # Panics
+/// A promise is broken.
+pub fn exercise(bytes: &[u8]) {
+    let mut parts = bytes.splitn(3, |&byte| byte == 0);
+    let mut part = || parts.next().unwrap_or_default();
+    let rules = token::TokenRules {
+        user: "sub".into(),
+        topics: Some("topics".into()),
+        subscribe: Some("subscribe".into()),
+        ..token::TokenRules::default()
+    };
+    let (keys, password) = (keys::Keys::parse(part(), false).unwrap_or_default(), part());
+    // Of which time it is the fuzzed bytes have no say: what was good a second ago is so now.
+    if let Ok(shown) = token::check(password, &keys, &rules, 1_800_000_000) {
+        assert!(token::is_name(&shown.user) && shown.until > 1_800_000_000);
+        assert!(keys.have(shown.key), "a key of ours has signed it");
+    }
+    if let Ok(Verdict::Yes { allow, .. }) = hook::read(part()) {
+        Grants::with(None, allow, Some("u"));
+    }
+}
+
 #[cfg(test)]
 mod tests;

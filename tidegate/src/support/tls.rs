@@ -24,6 +24,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
+use super::files;
+
 pub use self::certificate::{Certificate, CertificateError, Role};
 pub use self::chain::{ShownAs, leads};
 pub use self::dialing::client;
@@ -34,7 +36,7 @@ pub use self::stream::Stream;
 pub use self::trust::{Trust, Untrusted};
 
 /// Largest PEM file: a bundle of all public authorities has a quarter of it.
-const FILE_MAX: u64 = 1 << 20;
+pub(crate) const FILE_MAX: u64 = 1 << 20;
 
 /// Files of a listener's TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,12 +84,6 @@ pub enum TlsError {
         file: PathBuf,
         /// What the system says.
         source: std::io::Error,
-    },
-    /// A file is too long.
-    #[error("{}: longer than {FILE_MAX} bytes: no certificate and no key is", file.display())]
-    TooLong {
-        /// Which.
-        file: PathBuf,
     },
     /// A file is no PEM.
     #[error("{}: not PEM ({what}): a section begins with a line such as -----BEGIN CERTIFICATE-----", file.display())]
@@ -303,11 +299,7 @@ pub fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsErro
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, TlsError> {
-    let failed = |source| TlsError::File { file: file.into(), source };
-    if std::fs::metadata(file).map_err(failed)?.len() > FILE_MAX {
-        return Err(TlsError::TooLong { file: file.into() });
-    }
-    std::fs::read(file).map_err(failed)
+    files::read(file, FILE_MAX).map_err(|source| TlsError::File { file: file.into(), source })
 }
 
 #[cfg(test)]

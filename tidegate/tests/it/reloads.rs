@@ -358,3 +358,52 @@ async fn a_hundred_clients_at_work_lose_nothing_by_a_reload() {
 async fn a_thousand_clients_at_work_lose_nothing_by_a_reload() {
     each_kind_of_reload("reloads-1000", 1000).await;
 }
+
+/// Somebody may log in; whether he is answered at all is in question.
+fn log_in(port: u16) -> [u8; 4] {
+    use std::io::{Read, Write};
+    let mut client = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client.write_all(b"\x10\x17\0\x04MQTT\x04\xc2\0\0\0\x01c\0\x03plc\0\x03pwd").unwrap();
+    let mut answer = [0; 4];
+    client.read_exact(&mut answer).unwrap();
+    answer
+}
+
+fn put_a_pipe_in_the_place_of(file: &std::path::Path) {
+    let pipe = file.with_extension("pipe");
+    let _ = std::fs::remove_file(&pipe);
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    std::fs::rename(&pipe, file).unwrap();
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_holds_up_nobody() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let (name, port) = ("pipe-for-file", free_port());
+    let (users, script) = (folder.join("pipe-users"), folder.join("pipe-script.luau"));
+    let mut list = tidegate::support::access::users::Users::default();
+    list.add("plc", b"pwd").unwrap();
+    list.write(&users).unwrap();
+    // An earlier run has left pipes in their places.
+    let file = folder.join(format!("{name}.toml"));
+    [&script, &file].into_iter().for_each(|left| _ = std::fs::remove_file(left));
+    std::fs::write(&script, "function on_message(h) end\n").unwrap();
+    let config = format!(
+        "[node]\nname = \"gate\"\n[http]\nlisten = []\n\
+         [[input]]\nmqtt = {{ listen = \"127.0.0.1:{port}\", users = {users:?} }}\n[[stream]]\nto = []\n\
+         [[script]]\nname = \"s\"\nfile = {script:?}\n"
+    );
+    let mut node = Node::start(name, &config);
+    node.wait_for("ready");
+    assert_eq!(log_in(port), [0x20, 2, 0, 0]);
+    put_a_pipe_in_the_place_of(&users);
+    assert_eq!(log_in(port), [0x20, 2, 0, 0], "who was a user is one");
+    put_a_pipe_in_the_place_of(&script);
+    node.wait_for("the new configuration is not used");
+    put_a_pipe_in_the_place_of(&file);
+    node.wait_for("the new configuration is not used");
+    assert_eq!(log_in(port), [0x20, 2, 0, 0]);
+    node.signal();
+    assert!(node.end().success(), "it hears that it is to end");
+}

@@ -222,7 +222,7 @@ impl Node {
             return Some(output);
         }
         let hurried = egress.hurry(base);
-        let transmit = hurried.or_else(|| egress.forward(base, admission.processing.get()));
+        let transmit = hurried.or_else(|| egress.forward(base, admission.processing));
         let work = transmit.or_else(|| egress.redirect(base));
         let work = work.or_else(|| preparation.next_script(base));
         let work = match is_stopping {

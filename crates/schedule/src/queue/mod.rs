@@ -256,7 +256,7 @@ impl Queues {
             let list = if queue.spec.strict_order { Timing::Live } else { timing };
             queue.lists[list as usize].at(queue.next_end())
         };
-        [Timing::Live, Timing::Late].map(head)
+        [head(Timing::Live), head(Timing::Late)]
     }
 
     /// Whether a record of this deadline is late.

@@ -180,7 +180,8 @@ impl Connection {
         let number = self.again.first().copied().unwrap_or(self.unsent);
         let bytes = self.segments.get((number - self.base) as usize)?.piece.bytes;
         let window = self.window.as_ref().map_or(u64::MAX, LossBased::window);
-        if self.under_way > 0 && self.under_way + bytes > window {
+        let is_free = self.window.as_ref().is_none_or(|window| window.is_free(now));
+        if (self.under_way > 0 && self.under_way + bytes > window) || !is_free {
             return None;
         }
         if self.under_way == 0 {
@@ -189,7 +190,16 @@ impl Connection {
         if !self.again.remove(&number) {
             self.unsent += 1;
         }
+        if self.window.as_mut().is_some_and(|window| window.sent(now, bytes, self.srtt)) {
+            // Its round trip is that of the path, without the wait before its own pace.
+            self.segments[(number - self.base) as usize].handed = now;
+        }
         Some(self.transmit(number))
+    }
+
+    /// When its pace lets the next packet go, told once.
+    pub(super) fn awaited(&mut self, now: Time) -> Option<Time> {
+        self.window.as_mut()?.awaited(now)
     }
 
     fn transmit(&mut self, number: u64) -> Packet {

@@ -17,6 +17,9 @@ pub(super) struct LossBased {
     law: Law,
     /// Losses of packets sent before this one are of the same round.
     recover: u64,
+    /// When its pace lets the next packet go, and whether somebody waits for that.
+    free_at: Time,
+    is_awaited: bool,
 }
 
 #[derive(Debug)]
@@ -29,16 +32,20 @@ enum Law {
 }
 
 impl LossBased {
+    fn of(law: Law) -> Self {
+        LossBased { law, recover: 0, free_at: Time::ZERO, is_awaited: false }
+    }
+
     pub(super) fn reno() -> Self {
-        LossBased { law: Law::Reno(10.0 * PACKET as f64, f64::MAX), recover: 0 }
+        LossBased::of(Law::Reno(10.0 * PACKET as f64, f64::MAX))
     }
 
     pub(super) fn cubic() -> Self {
-        LossBased { law: Law::Cubic(Cubic::new(), 0), recover: 0 }
+        LossBased::of(Law::Cubic(Cubic::new(), 0))
     }
 
     pub(super) fn prague() -> Self {
-        LossBased { law: Law::Prague(Prague::default()), recover: 0 }
+        LossBased::of(Law::Prague(Prague::default()))
     }
 
     /// A fresh one of the same law.
@@ -57,6 +64,25 @@ impl LossBased {
             Law::Cubic(cubic, _) => (cubic.window() * PACKET as f64) as u64,
             Law::Prague(prague) => prague.window() as u64,
         }
+    }
+
+    /// Whether its pace lets a packet go.
+    pub(super) fn is_free(&self, now: Time) -> bool {
+        self.free_at <= now
+    }
+
+    /// A packet goes. Prague's are spread over a round trip on the path, as its draft asks for: answers whether they are.
+    pub(super) fn sent(&mut self, now: Time, bytes: u64, trip: Duration) -> bool {
+        let Law::Prague(prague) = self.law else { return false };
+        self.free_at = now + trip.mul_f64(bytes as f64 / prague.window());
+        self.is_awaited = false;
+        true
+    }
+
+    /// When its pace lets the next packet go, told once.
+    pub(super) fn awaited(&mut self, now: Time) -> Option<Time> {
+        let is_told = std::mem::replace(&mut self.is_awaited, true);
+        Some(self.free_at).filter(|at| *at > now && !is_told)
     }
 
     /// Bytes were acknowledged while the window was in use; so many of them came marked.

@@ -9,6 +9,8 @@ use super::load::Load;
 use super::loaded::longest_gap;
 use super::scene::{LIGHT, PATHS, PATIENT, world};
 use super::table::{NONE, Table, Target};
+use super::world::World;
+use crate::link::Change;
 use crate::report::Findings;
 
 /// Media, in Mbit/s.
@@ -22,6 +24,12 @@ fn probe_timeout(delay: f64) -> f64 {
     2.0 * delay * 9.0 / 8.0 + 5.0
 }
 
+/// Both ways of a path change.
+fn change(world: &mut World, path: usize, what: Change) {
+    let now = world.now;
+    world.ways[2 * path..][..2].iter_mut().for_each(|way| way.change(now, what.clone()));
+}
+
 pub(in crate::sim) fn run(seeds: Range<u64>) -> Findings {
     let mut table = Table::default();
     for (path, name) in ["A", "B", "C"].into_iter().enumerate() {
@@ -33,10 +41,10 @@ pub(in crate::sim) fn run(seeds: Range<u64>) -> Findings {
             let mut load = Load::new(seed, PATIENT);
             load.media(&mut world, MEDIA, Duration::from_secs(6));
             let died = world.now;
-            world.kill(path, true);
+            change(&mut world, path, Change::Up(false));
             load.media(&mut world, MEDIA, Duration::from_secs(4));
             let back = world.now;
-            world.kill(path, false);
+            change(&mut world, path, Change::Up(true));
             load.media(&mut world, MEDIA, Duration::from_secs(4));
             world.run_for(Duration::from_secs(3));
             let mut add = |what: &str, unit, target: Option<Target>, value| {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use tidegate_link::LinkOptions;
+use tidegate_types::units::Time;
 
 use super::load::Load;
 use super::neighbour::Neighbour;
@@ -29,11 +30,8 @@ const LEAST: f64 = 0.8;
 const KEPT: f64 = 0.95;
 const DISJOINT: (u64, u64) = (5, 15);
 
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Cubic,
-    Bbr,
-}
+/// How the neighbour is made.
+type Kind = fn(Route, Duration, Time) -> Neighbour;
 
 /// One link of so many paths and one neighbour.
 fn bottleneck(options: &LinkOptions, paths: usize, kind: Kind, seed: u64) -> World {
@@ -50,11 +48,7 @@ fn bottleneck(options: &LinkOptions, paths: usize, kind: Kind, seed: u64) -> Wor
     let mut world = World::new(options, ways, vec![[route(0), route(1)]; paths]);
     // Half a second later, so that neither has the queue to itself for good.
     let from = world.now + Duration::from_millis(500);
-    let there = route(0);
-    world.neighbours.push(match kind {
-        Kind::Cubic => Neighbour::cubic(there, half, from),
-        Kind::Bbr => Neighbour::bbr(there, half, from),
-    });
+    world.neighbours.push(kind(route(0), half, from));
     world
 }
 
@@ -101,7 +95,7 @@ pub(in crate::sim) fn run(seeds: Range<u64>) -> Findings {
         let also = [(decreases, ", backs off"), (spares, ", spares")]
             .map(|(is, word)| if is { word } else { "" });
         let also = also.concat();
-        for (kind, name) in [(Kind::Cubic, "CUBIC"), (Kind::Bbr, "BBR")] {
+        for (kind, name) in [(Neighbour::cubic as Kind, "CUBIC"), (Neighbour::bbr, "BBR")] {
             for paths in 1..=3 {
                 progress.step(&format!("{paths} paths beside {name}{also}"), None);
                 let played = parallel::map(&seeds, |&seed| play(&options, paths, kind, seed));
@@ -130,13 +124,13 @@ mod tests {
     #[test]
     fn a_neighbour_alone_fills_the_bottleneck() {
         let options = LinkOptions::new(1, 1);
-        for kind in [Kind::Cubic, Kind::Bbr] {
+        for kind in [Neighbour::cubic as Kind, Neighbour::bbr] {
             let mut world = bottleneck(&options, 1, kind, 1);
             world.run_for(Duration::from_secs(10));
             let before = world.neighbours[0].delivered();
             world.run_for(Duration::from_secs(5));
             let megabits = (world.neighbours[0].delivered() - before) as f64 * 8e-6 / 5.0;
-            assert!((45.0..=50.1).contains(&megabits), "{kind:?} {megabits}");
+            assert!((45.0..=50.1).contains(&megabits), "{megabits}");
         }
     }
 }

@@ -58,7 +58,8 @@ pub(super) fn run(prefix: &str, promise: &Promise, seeds: Range<u64>) -> Finding
         let patient = LinkOptions::new(1, 1);
         let (p50, p99) = (Target::AtMost(promise.media.0), Target::AtMost(promise.media.1));
         for (name, megabits) in [("8 Mbit/s", 8.0), ("40 Mbit/s", 40.0)] {
-            let (world, since, cost) = media(&patient, promise.loss, megabits, PATIENT, seed);
+            let (world, since, cost) =
+                media_on(world(&patient, promise.loss, seed), megabits, PATIENT, seed);
             let (p50, p99) = if megabits < 40.0 { (NONE, NONE) } else { (Some(p50), Some(p99)) };
             table.add(&format!("media {name} p50"), "ms", p50, latency(&world, since, 50.0));
             table.add(&format!("media {name} p99"), "ms", p99, latency(&world, since, 99.0));
@@ -66,7 +67,8 @@ pub(super) fn run(prefix: &str, promise: &Promise, seeds: Range<u64>) -> Finding
         }
         for guard in RedundancyName::ALL {
             let options = LinkOptions { guard, ..LinkOptions::new(1, 1) };
-            let (world, since, cost) = media(&options, promise.loss, 40.0, URGENT, seed);
+            let (world, since, cost) =
+                media_on(world(&options, promise.loss, seed), 40.0, URGENT, seed);
             let is_meant = guard == RedundancyName::Code;
             let target = |target| if is_meant { target } else { NONE };
             let name = format!("media 40 Mbit/s bound 200 ms guard {}", guard.name());
@@ -110,15 +112,4 @@ fn bulk(table: &mut Table, promise: &Promise, seed: u64) {
     table.add("goodput part of the sum", "1", NONE, steady / payload(promise.loss));
     table.add("90 Mbit/s after", "s", promise.start, fast);
     table.add("longest stall", "s", promise.stall, longest_gap(&world, settled, world.now));
-}
-
-/// Media from nothing, on the three paths.
-pub(super) fn media(
-    options: &LinkOptions,
-    loss: [f64; 3],
-    megabits: f64,
-    bound: Duration,
-    seed: u64,
-) -> (World, Time, f64) {
-    media_on(world(options, loss, seed), megabits, bound, seed)
 }

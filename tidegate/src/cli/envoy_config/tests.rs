@@ -174,3 +174,18 @@ fn the_example_for_kubernetes_is_consistent() {
     let host = &example[2]["spec"]["hosts"][0];
     assert_eq!(host.as_str(), config.proxy.route[0].host.first().map(String::as_str));
 }
+
+#[test]
+fn what_is_nested_without_end_is_told_and_ends_nothing() {
+    for (text, line) in [
+        ("- ".repeat(50_000) + "a", 1),
+        ("? ".repeat(50_000) + "a", 1),
+        ((0..5000).map(|deep| format!("{}a:\n", " ".repeat(deep))).collect::<String>(), 258),
+    ] {
+        let told = documents(&text).unwrap_err().to_string();
+        assert_eq!(told, format!("line {line}: nested deeper than 256 columns"));
+    }
+    assert!(documents(&"[".repeat(50_000)).is_err());
+    let deep: String = (0..120).map(|deep| format!("{}- a:\n", "  ".repeat(deep))).collect();
+    assert!(documents(&deep).is_ok(), "as deep as any");
+}

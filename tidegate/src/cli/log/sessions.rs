@@ -7,6 +7,7 @@ use tidegate_broker::Kept;
 
 use super::files::LogFiles;
 use crate::cli::log::LsArguments;
+use crate::cli::screen::plain;
 use crate::observe::status::table::{align, size};
 use crate::support::time::Moment;
 
@@ -39,11 +40,11 @@ pub(super) fn sessions(arguments: &LsArguments) -> anyhow::Result<()> {
     let heads = ["client", "user", "subscriptions", "waiting", "bytes", "will", "ends"];
     let mut table = vec![heads.map(str::to_owned).to_vec()];
     for row in &rows {
-        let user = row.user.clone().unwrap_or_default();
+        let user = plain(row.user.as_deref().unwrap_or_default());
         let will = if row.has_will { "yes" } else { "" };
         let ends = row.ends.clone().unwrap_or_else(|| "(connected)".into());
         table.push(vec![
-            row.client.clone(),
+            plain(&row.client),
             user,
             row.subscriptions.to_string(),
             row.waiting.to_string(),

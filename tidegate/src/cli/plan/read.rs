@@ -10,7 +10,10 @@ use tidegate_cluster::place::model::TrainedModel;
 use tidegate_cluster::place::{Machine, Topic};
 
 use crate::config::units::{Period, Quantity};
+use crate::support::files;
 
+/// Longest file: of more topics than there may be.
+const FILE_MAX: u64 = 64 << 20;
 /// Topics of a file at most, and nodes.
 const TOPICS_MAX: usize = 100_000;
 const NODES_MAX: usize = 100_000;
@@ -126,7 +129,7 @@ pub(super) fn learned(file: &Path) -> anyhow::Result<TrainedModel> {
 }
 
 fn text_of(file: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(file).with_context(|| file.display().to_string())
+    files::hear_text(file, FILE_MAX).with_context(|| file.display().to_string())
 }
 
 /// Reads a file by its ending.

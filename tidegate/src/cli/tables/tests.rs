@@ -93,6 +93,7 @@ fn paths_stand_below_each_other_with_their_shares() {
         queue_delay_seconds: 0.003,
         loss: 0.098,
         share,
+        marked_packets: 12,
         ..Default::default()
     };
     let absent = PathView { name: "eth0".into(), state: "absent".into(), ..Default::default() };
@@ -101,10 +102,10 @@ fn paths_stand_below_each_other_with_their_shares() {
     let table = links(&NodeView { links: vec![link], ..Default::default() }).unwrap();
     assert_eq!(
         table.render(80, Paint::Plain),
-        "link  path   state   by            rate     rtt   queue   loss  share\n\
-         hq    wlan0  up      quic  36.00 Mbit/s  141 ms  3.0 ms  9.8 %   75 %\n\
-         hq    wwan0  dead    quic  36.00 Mbit/s  141 ms  3.0 ms  9.8 %   25 %\n\
-         hq    eth0   absent  -                -       -       -  0.0 %    0 %\n"
+        "link  path   state   by            rate     rtt   queue   loss  marked  share\n\
+         hq    wlan0  up      quic  36.00 Mbit/s  141 ms  3.0 ms  9.8 %      12   75 %\n\
+         hq    wwan0  dead    quic  36.00 Mbit/s  141 ms  3.0 ms  9.8 %      12   25 %\n\
+         hq    eth0   absent  -                -       -       -  0.0 %       -    0 %\n"
     );
     assert!(links(&NodeView::default()).is_none());
 }

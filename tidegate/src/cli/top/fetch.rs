@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::cli::screen::plain;
 use crate::observe::status::view::NodeView;
 
 /// Longest answer that is read.
@@ -38,7 +40,20 @@ pub(super) async fn fetch_text(address: &str) -> anyhow::Result<String> {
 /// # Errors
 /// It is not the status of a node.
 pub(super) fn parse(json: &str, address: &str) -> anyhow::Result<NodeView> {
-    serde_json::from_str(json).with_context(|| format!("{address} is not the status of a node"))
+    let told = serde_json::from_str(json).map(plain_in).and_then(serde_json::from_value);
+    told.with_context(|| format!("{address} is not the status of a node"))
+}
+
+/// The same with texts that a terminal may show: clients choose their names, and who answers may be no node.
+fn plain_in(told: Value) -> Value {
+    match told {
+        Value::String(text) => Value::String(plain(&text)),
+        Value::Array(all) => all.into_iter().map(plain_in).collect(),
+        Value::Object(all) => {
+            all.into_iter().map(|(name, value)| (plain(&name), plain_in(value))).collect()
+        }
+        other => other,
+    }
 }
 
 /// One HTTP/1.0 request: the answer ends with the connection.
@@ -53,5 +68,20 @@ async fn get(address: &str) -> anyhow::Result<String> {
     match status.split(' ').nth(1) {
         Some("200") => Ok(body.to_owned()),
         _ => bail!("it answers {status:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_strangers_steer_no_terminal() {
+        let told = r#"{"a\u001b[2J": ["red\u001b[31m\u0007", "gpj.\u202egro", 7], "\u00e4": null}"#;
+        let shown = plain_in(serde_json::from_str(told).unwrap()).to_string();
+        assert_eq!(
+            shown,
+            "{\"a\u{fffd}[2J\":[\"red\u{fffd}[31m\u{fffd}\",\"gpj.\u{fffd}gro\",7],\"ä\":null}"
+        );
     }
 }

@@ -37,7 +37,7 @@ impl InputKind for LinkInputConfig {
             tls: tls::server(&files)?,
             trust: Trust::read(files.client_ca.as_deref().context("ca is missing")?)?,
             // Only who has the key may end our connections.
-            secret: std::fs::read(&files.key)
+            secret: crate::support::files::read(&files.key, tls::FILE_MAX)
                 .with_context(|| format!("{}", files.key.display()))?,
             from: self.from.clone().unwrap_or_default(),
             window: self.window.0,

@@ -68,6 +68,14 @@ impl Feedback {
         self.send(Input::Sent { id, bytes }).await
     }
 
+    /// The same of many at once, which is one message to the loop.
+    ///
+    /// # Errors
+    /// The loop is gone.
+    pub async fn all_sent(&self, sent: Vec<(DeliveryId, Size)>) -> Result<(), Stopping> {
+        self.sender.send(Arrival::Sent(sent)).await.map_err(|_| Stopping)
+    }
+
     /// The far end has these.
     ///
     /// # Errors

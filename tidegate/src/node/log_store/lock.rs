@@ -59,7 +59,9 @@ pub(super) async fn lock(directory: &Path, standby: bool) -> Result<Lock, SpoolE
 fn try_lock(directory: &Path) -> Result<Option<Lock>, SpoolError> {
     let path = directory.join(LOCK);
     let mut open = OpenOptions::new();
-    open.create(true).truncate(false).write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    // Neither what a link leads to, nor a pipe, whose reader would be waited for.
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    open.create(true).truncate(false).write(true).mode(0o600).custom_flags(flags);
     let file = open.open(&path).map_err(|source| failed("open", &path, source))?;
     let folder = File::open(directory).map_err(|source| failed("open", directory, source))?;
     for (file, path, may_lack) in [(&file, path.as_path(), false), (&folder, directory, true)] {
@@ -134,6 +136,11 @@ mod tests {
         let folder = folder("link");
         symlink(folder.join("other"), folder.join(LOCK)).unwrap();
         assert!(try_lock(&folder).is_err() && !folder.join("other").exists());
+        // A pipe in its place is not waited for either.
+        let made = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status();
+        assert!(made.unwrap().success());
+        fs::rename(folder.join("pipe"), folder.join(LOCK)).unwrap();
+        assert!(try_lock(&folder).is_err());
         fs::remove_dir_all(folder).unwrap();
     }
 }

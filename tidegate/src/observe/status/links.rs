@@ -46,6 +46,9 @@ pub struct PathView {
     pub bytes: u64,
     /// Those found lost.
     pub lost_packets: u64,
+    /// Those that a queue on the way marked (ECN), by the far end's count.
+    #[serde(default)]
+    pub marked_packets: u64,
 }
 
 impl From<&LinkFigures> for LinkView {
@@ -75,5 +78,6 @@ fn path_view(path: &PathFigures, all: f64) -> PathView {
         packets: path.counts.packets,
         bytes: path.counts.bytes.0,
         lost_packets: path.counts.lost,
+        marked_packets: path.counts.marked,
     }
 }

@@ -1,11 +1,15 @@
 //! The client's side of HTTP/1.1: requests in order, and what their answers mean for the records.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use tidegate_node::io::Refusal;
-use tidegate_types::record::{DeliveryId, DropReason, Identity};
+use tidegate_types::class::ClassId;
+use tidegate_types::record::{
+    DeliveryId, DropReason, Identity, Origin, Properties, Record, StreamId,
+};
 use tidegate_types::units::Time;
 
 use super::keys::authority;
@@ -278,6 +282,83 @@ impl Protocol for Session {
 
     /// A request is complete or void; there is nothing to say at the end.
     fn close(&mut self, _out: &mut BytesMut) {}
+}
+
+/// Takes arbitrary bytes from a server in answer to requests: for fuzzing. The first byte says how they are cut into reads,
+/// and a zero among them is the end of the connection. Nothing they say may panic, and no record has two verdicts.
+///
+/// # Panics
+/// A promise is broken.
+pub fn fuzz(bytes: &[u8]) {
+    let Some((&choice, bytes)) = bytes.split_first() else { return };
+    let options = HttpOptions {
+        hosts: Vec::new(),
+        tls: None,
+        target: "/".into(),
+        authorization: None,
+        content_type: "text/plain".into(),
+        pipeline: 4,
+        timeout: Duration::from_secs(30),
+        classes: [].into(),
+    };
+    let origin = Arc::new(Origin { node: "fuzz".into(), incarnation: 1 });
+    let (mut session, mut now, mut next) = (Session::new(options), Time::ZERO, 0);
+    let (mut input, mut out, mut open) = (BytesMut::new(), BytesMut::new(), BTreeSet::new());
+    for life in bytes.split(|&byte| byte == 0) {
+        session.connect(now, &mut out);
+        input.clear();
+        // What was under way goes again.
+        open.clear();
+        let mut verdicts = Verdicts::default();
+        let is_over = life.chunks(1 + usize::from(choice)).any(|part| {
+            while session.may_send() && session.payload_left == 0 {
+                next += 1;
+                let order = order(next, &origin);
+                if session.begin(&order, &mut out).is_ok() {
+                    open.insert(order.id);
+                    session.piece(&order.record.payload, &mut out);
+                    session.wrote(now);
+                }
+            }
+            input.extend_from_slice(part);
+            now += Duration::from_millis(part.len() as u64);
+            session.receive(now, &mut input, &mut out, &mut verdicts).is_err()
+                || session.tick(now, &mut out).is_err()
+        });
+        if !is_over {
+            session.ended(now, &mut verdicts);
+        }
+        let refused = verdicts.refused.iter().map(|(id, _)| id);
+        for id in verdicts.confirmed.iter().chain(refused) {
+            assert!(open.remove(id), "a verdict on a record that is not under way");
+        }
+        out.clear();
+    }
+}
+
+/// A small record.
+fn order(number: u64, origin: &Arc<Origin>) -> Transmit {
+    let record = Record {
+        identity: Identity { origin: origin.clone(), stream: StreamId(1), seq: number },
+        key: "plant/7".into(),
+        properties: Properties::default(),
+        payload: "1.5".into(),
+        arrived: Time::ZERO,
+        deadline: Time::ZERO,
+        expires: None,
+        source_unix_ns: None,
+    };
+    Transmit {
+        id: DeliveryId(number),
+        lane: 0,
+        epoch: 0,
+        record: Arc::new(record),
+        class: ClassId(0),
+        start: 0,
+        end: 10,
+        size: 10,
+        again: false,
+    }
 }
 
 #[cfg(test)]

@@ -194,6 +194,27 @@ pub(super) fn files(disk: &dyn Disk, folder: &Path) -> io::Result<Files> {
     Ok(all.filter_map(|listed| Some((age(&listed.name)?, (listed.name, listed.size)))).collect())
 }
 
+/// See the sink's.
+///
+/// # Panics
+/// A promise is broken.
+pub(super) fn exercise(bytes: &[u8]) {
+    let mut found = Found { mark: number(mark::BEGIN, bytes).unwrap_or(0), ..Found::default() };
+    found.read("records.1.jsonl", bytes, false);
+    found.read("records.jsonl", bytes, true);
+    let mut after = 0;
+    for (from, to) in found.missing() {
+        assert!(after <= from && from <= to, "what is missing stands between what is there");
+        after = to;
+    }
+    assert!(found.damaged.iter().all(|(_, from, to)| from < to && *to <= bytes.len()));
+    assert!(found.torn.is_none_or(|(from, to)| from < to && to <= bytes.len()));
+    if let Some((last, next)) = last_and_next(bytes) {
+        // One without its end of line has had its number, too.
+        assert!(found.last() <= Some(last) && next >= last);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use super::lines;
 use crate::support::disk::{Disk, DiskFile, How, read_at};
 
-const BEGIN: &[u8] = b"{\"safe\":";
+pub(super) const BEGIN: &[u8] = b"{\"safe\":";
 
 /// From one block to the next: blocks of a file system, so that one of them rots alone.
 const BLOCK: u64 = 4096;

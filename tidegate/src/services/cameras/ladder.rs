@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use tidegate_frames::knobs::{Artifacts, Knobs};
 use tidegate_frames::{Ladder, Rung};
 
+use crate::support::files;
+
 /// The version that is written; others are refused.
 const VERSION: u32 = 1;
 /// Larger files are no ladders.
@@ -168,9 +170,7 @@ pub fn load(file: Option<&Path>, with_gray: bool) -> anyhow::Result<LadderFile> 
         return written.ladder(true).context("the ladder mez");
     }
     let name = || file.display().to_string();
-    let length = std::fs::metadata(file).with_context(name)?.len();
-    ensure!(length <= FILE_MAX, "{}: {length} bytes are no ladder", name());
-    let text = std::fs::read_to_string(file).with_context(name)?;
+    let text = files::read_text(file, FILE_MAX).with_context(name)?;
     let written: Written = serde_json::from_str(&text).with_context(name)?;
     written.ladder(with_gray).with_context(name)
 }

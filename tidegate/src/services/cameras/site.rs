@@ -6,6 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use tidegate_frames::channel::ChannelModel;
 
+use crate::support::files;
+
 /// The format of the file.
 pub(crate) const VERSION: u32 = 1;
 /// A site's file.
@@ -27,7 +29,7 @@ pub(crate) struct Written {
 /// # Errors
 /// It is no such file.
 pub fn site(file: &Path) -> anyhow::Result<ChannelModel> {
-    let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let text = files::read_text(file, 1 << 20).with_context(|| file.display().to_string())?;
     let written: Written = serde_json::from_str(&text)
         .with_context(|| format!("{}: no file of tidegate calibrate channel", file.display()))?;
     ensure!(

@@ -19,6 +19,7 @@ use crate::config::operators::{
     WindowOf,
 };
 use crate::script::vm::Limits;
+use crate::support::files;
 
 /// Longest file of a step.
 const FILE_MAX: u64 = 64 << 20;
@@ -196,8 +197,5 @@ fn luau(with: &LuauConfig) -> Result<LuauStep, String> {
 
 fn read(path: &Path) -> Result<String, String> {
     let named = |error: std::io::Error| format!("{}: {error}", path.display());
-    if path.metadata().map_err(named)?.len() > FILE_MAX {
-        return Err(format!("{}: more than {FILE_MAX} bytes", path.display()));
-    }
-    std::fs::read_to_string(path).map_err(named)
+    files::read_text(path, FILE_MAX).map_err(named)
 }

@@ -142,6 +142,10 @@ impl Exchange<'_> {
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return self.switch(switch, response);
         }
+        if let Err(failure) = target::settle_answer(response.headers_mut()) {
+            self.exit.lease = None;
+            return Err(failure);
+        }
         upgrade::strip(response.headers_mut());
         if !route.queues[1] {
             let (parts, body) = response.into_parts();

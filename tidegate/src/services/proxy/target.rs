@@ -8,22 +8,26 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use hyper::header::{COOKIE, Entry, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING};
+use hyper::header::{
+    CONTENT_LENGTH, COOKIE, Entry, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING,
+};
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Uri, Version};
 
 use super::answer::Failure;
 
-/// Makes a request say one thing. `HOST` is there afterwards wherever there is a host, and the path is normal.
+/// Makes a request say one thing. `HOST` is there afterwards, and the path is normal.
 ///
 /// # Errors
 /// It says two things, or nothing that can be sent on.
 pub(super) fn settle(parts: &mut Parts) -> Result<(), Failure> {
     coding_is_known(&parts.headers)?;
-    let host = host(parts)?;
-    if let Some(host) = host {
+    if let Some(host) = host(parts)? {
         parts.headers.insert(HOST, host);
+    } else if !parts.headers.contains_key(HOST) {
+        // Only HTTP/1.0 may name none, and what goes out is 1.1 (RFC 9112, 3.2).
+        parts.headers.insert(HOST, HeaderValue::from_static(""));
     }
     join_cookies(&mut parts.headers);
     let path = parts.uri.path();
@@ -39,6 +43,18 @@ pub(super) fn settle(parts: &mut Parts) -> Result<(), Failure> {
         let mut uri = std::mem::take(&mut parts.uri).into_parts();
         uri.path_and_query = Some(path.map_err(|_| Failure::BadTarget)?);
         parts.uri = Uri::from_parts(uri).map_err(|_| Failure::BadTarget)?;
+    }
+    Ok(())
+}
+
+/// Makes a response end in one way: where it comes in chunks its length says nothing (RFC 9112, 6.3).
+///
+/// # Errors
+/// It is coded in a way that we cannot take apart.
+pub(super) fn settle_answer(headers: &mut HeaderMap) -> Result<(), Failure> {
+    if headers.contains_key(TRANSFER_ENCODING) {
+        coding_is_known(headers).map_err(|_| Failure::Broken)?;
+        headers.remove(CONTENT_LENGTH);
     }
     Ok(())
 }

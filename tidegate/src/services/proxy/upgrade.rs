@@ -6,7 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, TE, UPGRADE};
+use hyper::header::{
+    CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, TE, UPGRADE,
+};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::sync::OwnedSemaphorePermit;
@@ -50,6 +52,8 @@ pub(super) fn strip(headers: &mut HeaderMap) {
             .filter_map(|value| value.to_str().ok())
             .flat_map(|value| value.split(','))
             .filter_map(|name| name.trim().parse().ok())
+            // Nobody may take these from a message: they say where it goes, and where it ends.
+            .filter(|name| *name != HOST && *name != CONTENT_LENGTH)
             .collect();
         for name in named {
             headers.remove(name);
@@ -60,7 +64,8 @@ pub(super) fn strip(headers: &mut HeaderMap) {
         headers.remove(name);
     }
     // Whether trailers are welcome is true for the whole way: gRPC asks for it.
-    if headers.get(TE).is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"trailers")) {
+    let mut wanted = headers.get_all(TE).iter();
+    if wanted.any(|value| !value.as_bytes().eq_ignore_ascii_case(b"trailers")) {
         headers.remove(TE);
     }
 }

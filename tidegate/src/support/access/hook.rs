@@ -212,7 +212,7 @@ impl State {
     }
 }
 
-fn read(answer: &[u8]) -> Result<Verdict, String> {
+pub(super) fn read(answer: &[u8]) -> Result<Verdict, String> {
     let answer: Answer = serde_json::from_slice(answer).map_err(|error| error.to_string())?;
     if !answer.allow {
         return Ok(Verdict::No);

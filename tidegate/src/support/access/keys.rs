@@ -17,6 +17,8 @@ use x509_parser::prelude::FromDer;
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
+use crate::support::files;
+
 /// Longest file or answer.
 pub(super) const LENGTH_MAX: usize = 1 << 20;
 /// Most keys: a token that names none is tried with each.
@@ -72,11 +74,7 @@ impl Keys {
     /// It cannot be read, or has no key that is of use.
     pub fn read(file: &Path, has_some: bool) -> Result<Keys, String> {
         let of_file = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
-        let length = std::fs::metadata(file).map_err(|error| of_file(&error))?.len();
-        if length > LENGTH_MAX as u64 {
-            return Err(of_file(&"longer than 1 MiB: no keys are"));
-        }
-        let text = std::fs::read(file).map_err(|error| of_file(&error))?;
+        let text = files::read(file, LENGTH_MAX as u64).map_err(|error| of_file(&error))?;
         Keys::parse(&text, has_some).map_err(|error| of_file(&error))
     }
 

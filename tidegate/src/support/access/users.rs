@@ -12,6 +12,7 @@ use argon2::password_hash::rand_core::OsRng;
 use argon2::password_hash::{Output, PasswordHash, PasswordHasher, Salt, SaltString};
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 
+use crate::support::files;
 use crate::support::followed::Followed;
 
 /// Longest file.
@@ -93,10 +94,7 @@ impl Users {
     /// It cannot be read, or a line is wrong.
     pub fn read(file: &Path) -> Result<Users, UsersError> {
         let failed = |source| UsersError::File { file: file.into(), source };
-        if std::fs::metadata(file).map_err(failed)?.len() > FILE_MAX {
-            return Err(failed(io::Error::other("longer than 4 MiB: no file of users is")));
-        }
-        let text = std::fs::read_to_string(file).map_err(failed)?;
+        let text = files::read_text(file, FILE_MAX).map_err(failed)?;
         Users::parse(&text).map_err(|(line, what)| UsersError::Line {
             file: file.into(),
             line,

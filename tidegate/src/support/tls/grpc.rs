@@ -18,7 +18,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
-use super::{ServerFiles, serving};
+use super::{FILE_MAX, ServerFiles, files, serving};
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -42,7 +42,7 @@ pub struct FleetTls {
 }
 
 fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
-    std::fs::read(file).with_context(|| file.display().to_string())
+    files::read(file, FILE_MAX).with_context(|| file.display().to_string())
 }
 
 impl FleetTls {

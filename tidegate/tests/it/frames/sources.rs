@@ -63,6 +63,9 @@ async fn a_folder_is_a_camera_and_can_be_looked_at() {
         std::fs::write(folder.join(format!("{at}.jpg")), picture).unwrap();
     }
     std::fs::write(folder.join("2.jpg"), "no picture").unwrap();
+    // Neither a pipe that nobody writes to nor a device without end is a picture; they come first by their names.
+    assert!(Command::new("mkfifo").arg(folder.join("0-pipe.jpg")).status().unwrap().success());
+    std::os::unix::fs::symlink("/dev/zero", folder.join("0-zero.jpg")).unwrap();
     let text = config(folder.to_str().unwrap(), "rate = 50\npreview = true");
     let mut node = Node::start("frames-folder", &text);
     let (frames, pages) = ports(&mut node);

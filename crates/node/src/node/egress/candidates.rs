@@ -28,10 +28,10 @@ pub(super) struct UplinkCandidates {
 impl UplinkCandidates {
     /// None yet, of so many classes.
     pub(super) fn clear(&mut self, classes: usize) {
-        self.of_class.clear();
         self.of_class.resize(classes, [None; 2]);
-        self.views.clear();
+        self.of_class.fill([None; 2]);
         self.views.resize(classes, ClassView::default());
+        self.views.fill(ClassView::default());
         self.is_any_busy = false;
     }
 

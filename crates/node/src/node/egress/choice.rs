@@ -1,8 +1,7 @@
 //! The late choice: when the uplink is free, and never earlier, the most urgent ready record goes.
 
-use std::time::Duration;
-
 use tidegate_capacity::uplink::PickedOf;
+use tidegate_schedule::estimate::ProcessingDelay;
 use tidegate_schedule::queue::Timing;
 use tidegate_schedule::{Choice, NextCut};
 use tidegate_types::class::ClassId;
@@ -18,7 +17,11 @@ const URGENT: Choice = Choice { class: ClassId(0), timing: Timing::Live };
 
 impl Egress {
     /// Picks for the first uplink that is free and has anything ready.
-    pub(crate) fn forward(&mut self, base: &mut Base, processing: Duration) -> Option<Output> {
+    pub(crate) fn forward(
+        &mut self,
+        base: &mut Base,
+        processing: ProcessingDelay,
+    ) -> Option<Output> {
         let mut candidates = std::mem::take(&mut self.candidates);
         let transmit = (0..self.uplinks.len()).find_map(|uplink| {
             self.uplinks[uplink].uplink.tick(base.now);

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use tidegate_schedule::allocate::{Allocation, Demand, allocate, wanted_rate};
+use tidegate_schedule::estimate::ProcessingDelay;
 use tidegate_schedule::queue::QueueKey;
 use tidegate_schedule::{ClassLoad, UplinkLoad};
 use tidegate_types::class::ClassId;
@@ -23,7 +24,7 @@ use crate::status::{OutputStatus, UplinkStatus};
 /// For schedulers that grant rates ahead.
 impl Egress {
     /// Lets the uplink's scheduler divide it anew, if it is time.
-    pub(super) fn reallocate(&mut self, base: &Base, processing: Duration, uplink: usize) {
+    pub(super) fn reallocate(&mut self, base: &Base, processing: ProcessingDelay, uplink: usize) {
         let is_time = |at: Time| at <= base.now;
         if !self.uplinks[uplink].scheduler.next_reallocation().is_some_and(is_time) {
             return;
@@ -35,7 +36,7 @@ impl Egress {
         let load = UplinkLoad {
             capacity: state.uplink.capacity(),
             pace: state.uplink.pace(),
-            processing,
+            processing: processing.get(),
             classes: &classes,
         };
         state.scheduler.reallocate(base.now, &load);

@@ -110,6 +110,10 @@ pub(crate) fn bit_of(output: OutputId) -> Destinations {
 /// When a record that waits is given up: it expires, or it goes back to the neighbour that sent it.
 /// The fleet's custody says why a neighbour's record goes back.
 pub(crate) fn end_of(record: &Record, rule: &Rule) -> Option<Time> {
+    // Of most records nothing else is to be looked at.
+    if rule.relays.is_none() {
+        return record.expires;
+    }
     ends_of(record, rule).min()
 }
 

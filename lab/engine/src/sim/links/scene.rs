@@ -5,7 +5,6 @@ use std::time::Duration;
 use tidegate_link::LinkOptions;
 use tidegate_types::units::Rate;
 
-use super::neighbour::Neighbour;
 use super::way::Way;
 use super::world::{OVERHEAD, Route, World};
 use crate::link::{Cross, Loss, Options};
@@ -17,8 +16,6 @@ pub const HEAVY: [f64; 3] = [0.1, 0.1, 0.05];
 /// A tenth of that.
 pub const LIGHT: [f64; 3] = [0.01, 0.01, 0.005];
 pub const NONE: [f64; 3] = [0.0; 3];
-/// Part of what others send that TCP carries, as the paper has it.
-const TCP: f64 = 0.9;
 /// Shortest round trip of all paths, in seconds.
 pub const RTT_MIN: f64 = 0.140;
 /// Records that have time for several repeats: nothing is guarded.
@@ -48,18 +45,6 @@ pub fn crossed(options: &LinkOptions, loss: [f64; 3], part: f64, seed: u64) -> W
         routes.push([route(2 * path), route(2 * path + 1)]);
     }
     World::new(options, ways, routes)
-}
-
-/// The same where nine tenths of what others send are TCP's: a connection a path with CUBIC, which sends so much at most.
-pub fn crossed_by_tcp(options: &LinkOptions, loss: [f64; 3], part: f64, seed: u64) -> World {
-    let mut world = crossed(options, loss, part * (1.0 - TCP), seed);
-    for (path, (mbit, delay, _)) in PATHS.into_iter().enumerate().filter(|_| part > 0.0) {
-        let there = Route { way: 2 * path, beyond: Duration::ZERO };
-        let others = Neighbour::cubic(there, Duration::from_millis(delay), world.now);
-        let most = Rate::from_bits(mbit as f64 * 1e6 * part * TCP);
-        world.neighbours.push(others.at_most(most));
-    }
-    world
 }
 
 /// What the paths can carry of records after such losses, in Mbit/s: a packet of 1350 bytes has about 20 of its own,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_types::units::Time;
 
-use crate::link::{Direction, Options, Outcome};
+use crate::link::{Change, Direction, Options, Outcome};
 
 /// What crosses a way.
 #[derive(Clone, Debug)]
@@ -64,6 +64,13 @@ impl Way {
     pub fn recorded(recording: Recording, loses: bool) -> Self {
         let last = Duration::from_millis(50);
         Way::Recorded { recording, loses, flight: Vec::new(), last }
+    }
+
+    /// Changes something of an emulated one.
+    pub fn change(&mut self, now: Time, change: Change) {
+        if let Way::Emulated(direction) = self {
+            direction.change(now, change);
+        }
     }
 
     /// Takes a packet of so many bytes.

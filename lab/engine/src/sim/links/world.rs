@@ -89,8 +89,7 @@ pub struct World {
     /// Records that wait before the link, by deadline: each stream's have one bound, so its order is kept.
     waiting: BTreeSet<(Time, u64)>,
     routes: Vec<[Route; 2]>,
-    dead: Vec<bool>,
-    ways: Vec<Way>,
+    pub ways: Vec<Way>,
     /// What is beyond its way, by arrival.
     beyond: BTreeMap<(Time, u64), Parcel>,
     parcels: u64,
@@ -122,7 +121,6 @@ impl World {
             sent: 0,
             neighbours: Vec::new(),
             waiting: BTreeSet::new(),
-            dead: vec![false; routes.len()],
             routes,
             ways,
             beyond: BTreeMap::new(),
@@ -137,16 +135,6 @@ impl World {
 
     fn clock(&self, end: usize) -> Time {
         if end == 0 { self.now } else { self.now + SKEW }
-    }
-
-    /// A path carries nothing from now on, and what is on it is lost; or it works again.
-    pub fn kill(&mut self, path: usize, is_dead: bool) {
-        self.dead[path] = is_dead;
-        let is_on =
-            |parcel: &Parcel| matches!(parcel, Parcel::Link { path: on, .. } if *on == path);
-        if is_dead {
-            self.beyond.retain(|_, parcel| !is_on(parcel));
-        }
     }
 
     /// A record waits to be offered, and is owed from now on.
@@ -221,10 +209,8 @@ impl World {
     fn carry(&mut self, end: usize, path: usize, packet: Vec<u8>) {
         let bytes = packet.len() as u64 + OVERHEAD;
         self.sent += if end == 0 { bytes } else { 0 };
-        if !self.dead[path] {
-            let way = self.routes[path][end].way;
-            self.ways[way].offer(self.now, bytes, Parcel::Link { to: 1 - end, path, packet });
-        }
+        let way = self.routes[path][end].way;
+        self.ways[way].offer(self.now, bytes, Parcel::Link { to: 1 - end, path, packet });
     }
 
     fn event(&mut self, end: usize, event: LinkEvent) {
@@ -311,7 +297,6 @@ impl World {
         while let Some(entry) = self.beyond.first_entry().filter(|entry| entry.key().0 <= self.now)
         {
             match entry.remove() {
-                Parcel::Link { path, .. } if self.dead[path] => {}
                 Parcel::Link { to, path, packet } => {
                     let now = self.clock(to);
                     let result = self.ends[to].receive(path, &packet, now);

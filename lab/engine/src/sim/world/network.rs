@@ -45,11 +45,12 @@ impl World<'_> {
             self.cross(packet);
         }
         let connection = &mut self.connections[flow];
+        let (epoch, paced) = (connection.epoch, connection.awaited(self.now));
         if let Some(at) = connection.timeout().filter(|_| !connection.has_timer) {
             connection.has_timer = true;
-            let epoch = connection.epoch;
             self.plan(at, Event::Timeout(flow, epoch));
         }
+        paced.into_iter().for_each(|at| self.plan(at, Event::Hear(flow, epoch)));
     }
 
     /// A packet comes to the uplink.

@@ -5,21 +5,26 @@
 //! paper's scheduler with its prediction beside DPSAF and LowRTT. All of a seed play the same world, so ratios are of pairs.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use tidegate_link::LinkOptions;
 use tidegate_link::path_scheduler::PathSchedulerName;
-use tidegate_types::units::Size;
+use tidegate_types::units::{Rate, Size};
 
 use super::paper::{BUFFERS, CROSS, LOSSES, Played, watch};
-use super::scene::{HEAVY, crossed_by_tcp};
+use super::scene::{HEAVY, PATHS, crossed};
 use super::statistics::{Estimate, mean};
+use super::world::{Route, World};
 use crate::progress::Progress;
 use crate::report::{Figure, figure};
 use crate::sim::parallel;
+use tidegate_lab_engine::sim::links::neighbour::Neighbour;
 
 /// The paper's, and whom it beats.
 const CONTESTANTS: [PathSchedulerName; 3] =
     [PathSchedulerName::FdMvqsPaper, PathSchedulerName::DpsafLike, PathSchedulerName::LowRtt];
+/// Part of what others send that TCP carries.
+const TCP: f64 = 0.9;
 /// Receive buffer where nothing else is said, KiB.
 const BUFFER: u64 = 128;
 /// A second that is fast as Fig. 6 has it, Mbit/s, and a round trip that is short as Fig. 7 has it, ms.
@@ -52,6 +57,18 @@ pub(super) const STEPS: usize = 1 + BUFFERS.len() + LOSSES.len() + CROSS.len() -
 
 /// Runs of each contestant, by seed.
 type Runs = [Vec<Played>; 3];
+
+/// The paths, where others send this part of what each carries: a connection a path with CUBIC sends nine tenths of it at most.
+fn crossed_by_tcp(options: &LinkOptions, loss: [f64; 3], part: f64, seed: u64) -> World {
+    let mut world = crossed(options, loss, part * (1.0 - TCP), seed);
+    for (path, (mbit, delay, _)) in PATHS.into_iter().enumerate().filter(|_| part > 0.0) {
+        let there = Route { way: 2 * path, beyond: Duration::ZERO };
+        let others = Neighbour::cubic(there, Duration::from_millis(delay), world.now);
+        let most = Rate::from_bits(mbit as f64 * 1e6 * part * TCP);
+        world.neighbours.push(others.at_most(most));
+    }
+    world
+}
 
 fn play(place: Place, seeds: &[u64], progress: &Progress) -> Runs {
     progress.step("the paper's world", None);

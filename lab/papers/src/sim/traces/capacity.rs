@@ -48,6 +48,9 @@ pub struct Part {
     /// Also a fixed target queue of 3 to 100 ms: the curve
     #[arg(long)]
     pub curve: bool,
+    /// A link, under the law and under BBR's, in place of a node over one connection
+    #[arg(long)]
+    pub link: bool,
     /// Only these sources, by their names, with commas between them
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = source)]
     pub sources: Vec<String>,
@@ -168,7 +171,7 @@ pub fn run(
         }
     }
     let run = Run {
-        senders: senders(laws, part.curve),
+        senders: senders(laws, part),
         scores: Mutex::new(Scores::open(part.scores.as_deref())?),
         progress: Progress::new("capacity", 0),
         began: Instant::now(),
@@ -196,7 +199,8 @@ pub fn run(
     let mut figures = Vec::new();
     if !all.is_empty() {
         lines.extend(table("all", &run.senders, &all));
-        lines.extend(Summary::of(&all, ORACLES.len() + 1).verdicts(laws[0].name()));
+        let law = run.senders[ORACLES.len() + 1];
+        lines.extend(Summary::of(&all, ORACLES.len() + 1).verdicts(&law.name()));
         for (place, sender) in run.senders.iter().enumerate().skip(ORACLES.len() + 1) {
             let summary = Summary::of(&all, place);
             let side = if part.held_out { "held_out" } else { "tuned_on" };
@@ -218,19 +222,24 @@ impl Part {
     }
 }
 
-/// The oracles, BBR, the law under test; with several laws also the others.
-fn senders(laws: &[RateControllerName], has_curve: bool) -> Vec<Sender> {
+/// The oracles, BBR, the law under test; with several laws also the others. Or links under these laws, and under BBR's.
+fn senders(laws: &[RateControllerName], part: &Part) -> Vec<Sender> {
     let is_rival = |law: &&RateControllerName| {
         !matches!(law, RateControllerName::Bbr | RateControllerName::Known)
     };
     let laws_under_test = laws.iter().filter(is_rival).map(|law| Sender::Law(*law));
     let mut senders = ORACLES.to_vec();
     senders.push(Sender::Law(RateControllerName::Bbr));
+    if part.link {
+        senders.extend(laws.iter().filter(is_rival).map(|law| Sender::Link(*law)));
+        senders.push(Sender::Link(RateControllerName::Bbr));
+        return senders;
+    }
     senders.extend(laws_under_test);
     if laws.len() > 1 {
         senders.extend([Sender::Native, Sender::Cubic]);
     }
-    if has_curve {
+    if part.curve {
         senders.extend(QUEUES.map(Sender::Queue));
     }
     senders
@@ -384,7 +393,10 @@ mod tests {
             "tide keeps recordings with the oracle's p50 and 50 ms: 1.000, asked 0.5"
         );
         assert!(verdicts[..4].iter().all(|line| line.starts_with("tide MISSES")), "{verdicts:?}");
-        assert_eq!(table("s", &senders(&[RateControllerName::Tide], false), &rows).len(), 7);
+        assert_eq!(
+            table("s", &senders(&[RateControllerName::Tide], &Part::default()), &rows).len(),
+            7
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! which no sender below can beat. Outages set the p99: there is no absolute bound.
 
 pub mod capacity;
+mod over_link;
 mod reference;
 mod scores;
 mod sources;
@@ -76,6 +77,8 @@ pub(super) enum Sender {
     Law(RateControllerName),
     /// A node with the default law and a target queue of so many milliseconds.
     Queue(u64),
+    /// A link with this law for its path.
+    Link(RateControllerName),
 }
 
 /// What one sender made of one recording.
@@ -185,6 +188,7 @@ impl Trace {
                 return Ok(reference::ahead(self, Duration::from_millis(millis)));
             }
             Sender::Known => return Ok(reference::known(self)),
+            Sender::Link(law) => return Ok(over_link::play(self, law, seed)),
             Sender::Native | Sender::Cubic => {
                 let mut native =
                     self.scenario(RateControllerName::Unlimited, SchedulerName::Native);
@@ -228,6 +232,7 @@ impl Sender {
             Sender::Cubic => "cubic".into(),
             Sender::Law(law) => law.name().into(),
             Sender::Queue(millis) => format!("tide-{millis}"),
+            Sender::Link(law) => format!("link-{}", law.name()),
         }
     }
 }
@@ -344,6 +349,9 @@ mod tests {
         assert!(tide.p50 >= oracle.p50 && tide.p99 >= oracle.p99, "{tide:?} {oracle:?}");
         assert!(native.p50 > 10.0 * tide.p50, "{native:?} {tide:?}");
         assert!(tide.share > 0.7, "{tide:?}");
+        let link = play(Sender::Link(RateControllerName::Tide));
+        assert!(link.p50 >= oracle.p50 && link.p99 >= oracle.p99, "{link:?} {oracle:?}");
+        assert!(native.p50 > 10.0 * link.p50 && link.share > 0.7, "{native:?} {link:?}");
     }
 
     #[test]

@@ -79,6 +79,7 @@ export const tables = [
       column("round trip", row => known(row.rtt_seconds, time)),
       column("queue", row => known(row.queue_delay_seconds, time), "on the way to the far end"),
       column("loss", row => percent(row.loss)),
+      column("marked", row => known(row.marked_packets, number), "packets that a queue on the way marked (ECN), since the link began"),
       column("share", row => percent(row.share), "of all bytes that the link has sent"),
     ],
   },

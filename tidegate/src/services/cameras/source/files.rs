@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use tidegate_frames::piece::FRAME_MAX;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Taker;
+use crate::support::files;
 
 /// Between two frames where nothing is said.
 const APART: Duration = Duration::from_millis(200);
@@ -18,12 +20,13 @@ pub(super) async fn read(folder: &Path, taker: &mut Taker) -> anyhow::Result<()>
     // The ticks keep the rate.
     taker.apart = None;
     loop {
-        let files = jpegs(folder)?;
-        ensure!(!files.is_empty(), "{}: no file *.jpg or *.jpeg is in it", folder.display());
-        for file in files {
+        let all = jpegs(folder)?;
+        ensure!(!all.is_empty(), "{}: no file *.jpg or *.jpeg is in it", folder.display());
+        for file in all {
             ticks.tick().await;
-            // A file that is gone meanwhile is left out.
-            if let Ok(Ok(jpeg)) = tokio::task::spawn_blocking(move || std::fs::read(file)).await {
+            let read = move || files::read(&file, FRAME_MAX as u64);
+            // A file that is gone meanwhile is left out, and so is what is no file, or no frame by its length.
+            if let Ok(Ok(jpeg)) = tokio::task::spawn_blocking(read).await {
                 taker.frame(jpeg);
             }
         }

@@ -292,6 +292,43 @@ fn codings_that_are_not_known_are_501_rfc9112_6_1() {
 }
 
 #[test]
+fn an_answer_in_chunks_has_no_length_rfc9112_6_3() {
+    on_one_thread(async {
+        let both = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n\
+                    5\r\nhello\r\n0\r\n\r\n";
+        let coded = "HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n";
+        for route in ["", "queue = false"] {
+            let proxy = proxy(&simple(scripted(b"\r\n\r\n", both).await.0, route));
+            let answer = ask(&proxy, "GET / HTTP/1.1", "host: a\r\n").await;
+            assert!(answer.contains("hello") && !answer.contains("content-length"), "{answer}");
+            let proxy = self::proxy(&simple(scripted(b"\r\n\r\n", coded).await.0, route));
+            let answer = ask(&proxy, "GET / HTTP/1.1", "host: a\r\n").await;
+            assert_eq!(told(&answer), (502, "broken"), "{answer}");
+        }
+    });
+}
+
+#[test]
+fn nobody_takes_the_host_from_a_request_rfc9112_3_2() {
+    on_one_thread(async {
+        let (upstream, seen) =
+            scripted(b"\r\n\r\nhi", "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        let proxy = proxy(&simple(upstream, ""));
+        let lines = "connection: close, host, Content-Length, x-own\r\nx-own: 1\r\ncontent-length: 2\r\n\r\nhi";
+        for (first, host) in [
+            ("POST / HTTP/1.1\r\nhost: a\r\n", "host: a\r\n"),
+            ("POST / HTTP/1.0\r\n", "host: \r\n"),
+        ] {
+            let answer = raw(address(&proxy), &format!("{first}{lines}")).await;
+            assert_eq!(told(&answer).0, 200, "{answer}");
+            let seen = seen.borrow();
+            assert!(seen.contains(host) && seen.contains("content-length: 2\r\n"), "{seen}");
+            assert!(!seen.contains("x-own"), "{seen}");
+        }
+    });
+}
+
+#[test]
 fn a_bad_chunk_is_the_clients_mistake_rfc9112_7_1() {
     on_one_thread(async {
         let upstream = Upstream::start().await;
