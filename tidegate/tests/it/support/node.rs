@@ -151,7 +151,13 @@ impl Node {
     }
 
     fn take(&mut self, arrival: Arrival) {
-        let Arrival::Input(input) = arrival else { panic!("no input: {arrival:?}") };
+        let input = match arrival {
+            Arrival::Input(input) => input,
+            Arrival::Sent(all) => {
+                return all.into_iter().for_each(|(_, bytes)| self.handed += bytes.0);
+            }
+            other => panic!("no input: {other:?}"),
+        };
         match input {
             Input::PathState { path, state } => {
                 let lane = &mut self.lanes[usize::from(path.lane)];
