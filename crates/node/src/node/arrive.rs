@@ -85,7 +85,7 @@ impl Node {
         match self.make_fit(stream, size, freed) {
             Ok(keep) => {
                 if let Some(turn) = turn {
-                    self.take_turn(turn, &mut offered, size);
+                    self.take_turn((rule, turn), &mut offered, size);
                 }
                 self.accept(offered, stream, size, keep, None);
                 None

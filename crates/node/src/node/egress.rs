@@ -145,6 +145,13 @@ impl Egress {
         } else {
             lane.current.get_or_insert((key, choice.timing));
         }
+        let is_first = choice.class == ALARM && is_last && !again;
+        if is_first && self.grants.are_few && self.grants.restless_until > base.now {
+            let by_peer = self.grants.all.keys().any(|(_, peer)| *peer == output);
+            let is_own = base.options.fleet.is_some_and(|seat| seat.output == output);
+            let goes_twice = (is_own || by_peer) && !base.holdings.is_lent(key);
+            self.grants.once.extend(goes_twice.then_some(key));
+        }
         lane.picked.push_back(Picked { key, class: metered, piece, number, is_last });
         self.uplinks[state.uplink].uplink.picked_for(base.now, path, piece);
         Output::Transmit {

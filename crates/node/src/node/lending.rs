@@ -36,16 +36,21 @@ impl Node {
     }
 
     /// A neighbour's record that has room takes its turn: its deadline is later by what comes before it of what is
-    /// reserved.
-    pub(super) fn take_turn(&mut self, turn: Turn, offered: &mut Offered, size: Size) {
-        let overhead = self.base.options.fleet.map_or(Size::ZERO, |seat| {
-            self.base.options.outputs[usize::from(seat.output.0)].overhead
-        });
+    /// reserved. One that comes late has the bound of its rule anew: what is reserved is served, however late it is.
+    pub(super) fn take_turn(
+        &mut self,
+        (rule, turn): (Option<RuleId>, Turn),
+        offered: &mut Offered,
+        size: Size,
+    ) {
+        let options = &self.base.options;
+        let overhead = options
+            .fleet
+            .map_or(Size::ZERO, |seat| options.outputs[usize::from(seat.output.0)].overhead);
+        let anew = rule.map(|rule| options.rules.get(rule).latency);
         self.lending.take(self.base.now, turn, size + overhead);
-        let left = offered.foreign.as_mut().and_then(|foreign| foreign.left.as_mut());
-        // A late one stays late: it is in nobody's way.
-        if let Some(left) = left.filter(|left| !left.is_zero()) {
-            *left += turn.later;
+        if let Some(left) = offered.foreign.as_mut().and_then(|foreign| foreign.left.as_mut()) {
+            *left = anew.filter(|_| left.is_zero()).unwrap_or(*left) + turn.later;
         }
     }
 

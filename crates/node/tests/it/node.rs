@@ -2,7 +2,6 @@
 //! stand above both, and so do those of scripts, in `crates/testing/tests/it/`.
 
 mod accepting;
-mod changing;
 mod choosing;
 mod ending;
 mod filling;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod adapting;
+mod changing;
 mod crash;
 mod gathering;
 mod lent;

@@ -5,7 +5,7 @@
 //! the credits (`Lender` of the fleet, with the far end's confirmations as its words).
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +21,11 @@ use crate::options::NodeOptions;
 
 /// What may go at once after a pause: a node is not asked more often.
 const BURST: Duration = Duration::from_millis(20);
+/// What may be without an answer of alarms, however small a grant is: a neighbour that is idle has shown little of what it
+/// carries. It is what a connection may begin with (RFC 6928).
+const ALARMS_MIN: Size = Size(14_600);
+/// How long after our own uplink was late for an alarm each of them goes by two ways.
+pub(super) const RESTLESS: Duration = Duration::from_secs(10);
 /// How long a provider that gives a record back is sent nothing: another one may take it.
 const GIVEN_BACK: Duration = Duration::from_millis(100);
 /// An answer that is older says nothing: the next alarm tries.
@@ -72,17 +77,23 @@ impl GrantPacer {
         self.amount(now).is_zero() && self.under_way == Size::ZERO
     }
 
+    /// What may be without an answer: a time of the grant.
+    fn credit(&self, now: Time) -> Size {
+        let far = self.fastest.unwrap_or_default().min(FAR_MAX);
+        self.amount(now).rate().in_span(RELAY_CREDIT + far)
+    }
+
     /// When the next record may go; `None` where only an answer or a grant helps. A record may overdraw
     /// what may be under way, or a small grant would never carry a large one.
     pub(super) fn next(&self, now: Time) -> Option<Time> {
-        Some(self.next_alarm(now)?.max(self.paid_at))
+        let at = self.paid_at.max(self.shut_until);
+        (self.under_way < self.credit(now)).then_some(at)
     }
 
     /// The same for an alarm. No pace holds it up: a provider that has no room for it gives it back at once.
     pub(super) fn next_alarm(&self, now: Time) -> Option<Time> {
-        let far = self.fastest.unwrap_or_default().min(FAR_MAX);
-        let most = self.amount(now).rate().in_span(RELAY_CREDIT + far);
-        (self.under_way < most).then_some(self.shut_until)
+        let most = Some(self.credit(now)).filter(|credit| *credit > Size::ZERO)?;
+        (self.under_way < most.max(ALARMS_MIN)).then_some(self.shut_until)
     }
 
     /// Up to when it is used by what was sent.
@@ -137,6 +148,10 @@ pub(super) struct Grants {
     pub(super) names: BTreeMap<OutputId, Arc<str>>,
     /// When a pace lets the next record go.
     pub(super) wake: Option<Time>,
+    /// Until when each alarm goes by two ways, while they are few; and those that have gone by one.
+    pub(super) restless_until: Time,
+    pub(super) are_few: bool,
+    pub(super) once: VecDeque<DeliveryKey>,
 }
 
 impl Grants {
@@ -153,6 +168,14 @@ impl Grants {
     pub(super) fn given_back(&mut self, now: Time, by: OutputId) {
         let own = self.all.iter_mut().filter(|((_, peer), _)| *peer == by);
         own.for_each(|(_, grant)| grant.given_back(now));
+    }
+
+    /// A delivery goes by another way than that by which it went.
+    pub(super) fn moved(&mut self, key: DeliveryKey, delivery: &Delivery) {
+        let class = self.lifted.get(key).copied().unwrap_or(delivery.spec.class);
+        if let Some(grant) = self.all.get_mut(&(Reverse(class), delivery.spec.output)) {
+            grant.under_way = grant.under_way.saturating_sub(delivery.size);
+        }
     }
 
     /// Those by which an alarm may go: nothing is reserved for the least urgent class.
@@ -217,8 +240,11 @@ mod tests {
         assert_eq!(way.next(NOW), Some(paid), "what goes before its time is not paid for");
         way.given_back(NOW);
         assert_eq!(way.next_alarm(NOW), Some(NOW + Duration::from_millis(100)));
+        way.send(NOW, Size(12_000));
+        assert_eq!(way.next(NOW), None, "2,500 bytes are a quarter of a second");
+        assert!(way.next_alarm(NOW).is_some(), "of alarms so little may always be under way");
         way.send(NOW, Size(1000));
-        assert_eq!(way.next_alarm(NOW), None, "2,500 bytes are a quarter of a second");
+        assert_eq!(way.next_alarm(NOW), None);
     }
 
     #[test]

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use tidegate_capacity::RateControllerName;
 use tidegate_schedule::Choice;
-use tidegate_schedule::queue::{DeliveryKey, Timing};
+use tidegate_schedule::queue::{Delivery, DeliveryKey, DeliveryState, Timing};
 use tidegate_types::amount::Amount;
 use tidegate_types::class::ClassId;
 use tidegate_types::demand::{Measured, gross_demand};
 use tidegate_types::units::{Rate, Size, Time};
 
-use super::grants::{GrantPacer, Permit};
+use super::grants::{GrantPacer, Permit, RESTLESS};
 use super::measures::backlog_on;
 use super::{ALARM, Egress, Handing};
 use crate::io::{Event, Output, OutputId};
@@ -28,6 +28,8 @@ use crate::options::{FleetSeat, UplinkOptions};
 const SOON: Duration = Duration::from_millis(100);
 /// The part of its bound that an alarm may wait here, or for a queue below us, before a neighbour is asked.
 const EARLY: u32 = 4;
+/// Alarms are few while so many times of them are no more than the own uplink carries: a second copy of each costs little.
+const FEW: f64 = 10.0;
 /// How often an alarm that waits is looked at, at most: a neighbour that keeps another one waiting takes longer all the time.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -156,6 +158,13 @@ impl Egress {
             return None;
         }
         let (now, own) = (base.now, seat.output);
+        let is_late = self.late_since(base, own, Duration::ZERO).is_some_and(|at| at <= now);
+        if !self.grants.all.is_empty() && (is_late || self.is_dead(now, own)) {
+            self.grants.restless_until = now + RESTLESS;
+        }
+        if let Some(again) = self.send_twice(base, seat) {
+            return Some(again);
+        }
         let permits = self.alarm_permits(base, seat, |peer, _| self.answers_in(base, peer));
         // The first for which there is something that may go by it.
         let (permit, stuck, head) = permits.into_iter().find_map(|(at, after, permit)| {
@@ -181,7 +190,29 @@ impl Egress {
         None
     }
 
-    /// Looks whether alarms alone are more than our uplink carries, while a neighbour that is there reserves for them.
+    /// Sends an alarm that went by one way by a second one as well, marked: the neighbour that answers soonest.
+    fn send_twice(&mut self, base: &mut Base, seat: FleetSeat) -> Option<Output> {
+        loop {
+            let delivery = |key| base.holdings.delivery(key);
+            let waits = |key| delivery(key).filter(|one| one.place() == DeliveryState::Unconfirmed);
+            let is_ready = |key: &mut _| waits(*key).is_none_or(|one| one.progress.is_handed());
+            let key = self.grants.once.pop_front_if(is_ready)?;
+            let is_new = |one: &&Delivery| !one.progress.again && !base.holdings.is_outdated(key);
+            let Some(first) = waits(key).filter(is_new) else { continue };
+            let (from, rule) = (first.spec.output, base.options.rules.get(first.spec.rule));
+            let permits = self.alarm_permits(base, seat, |peer, _| self.answers_in(base, peer));
+            let mut permits = permits.into_iter().filter(|(at, ..)| *at <= base.now);
+            let other = permits.find(|(.., (_, peer))| *peer != from && rule.may_go_by(*peer));
+            let Some((.., permit)) = other else { continue };
+            self.grants.moved(key, first);
+            self.take_again(base, from, (ALARM, key));
+            let choice = Choice { class: ALARM, timing: Timing::Late };
+            return self.send_by(base, (key, choice), permit);
+        }
+    }
+
+    /// Looks whether alarms alone are more than our uplink carries, while a neighbour that is there reserves for them; and
+    /// whether they are few.
     fn note_flood(&mut self, base: &Base, seat: FleetSeat) -> bool {
         let permits = self.grants.reserved(seat.relayed);
         let permits = permits.filter(|((_, peer), _)| self.is_there(base, *peer, ALARM));
@@ -191,6 +222,7 @@ impl Egress {
         let (comes, carries) = (state.meters[0].0.rate(base.now), state.uplink.capacity());
         // One that has shown nothing yet is not small.
         let is_too_much = !carries.is_zero() && comes > carries;
+        self.grants.are_few = !carries.is_zero() && comes.times(FEW) <= carries;
         state.is_flooded = !reserved.is_zero() && !is_doubted && is_too_much;
         state.is_flooded
     }

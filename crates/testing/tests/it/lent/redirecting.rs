@@ -511,7 +511,10 @@ fn an_alarm_does_not_wait_for_less_urgent_records_that_went_by_its_permit() {
     assert_eq!(classes_by_peer(&wire), [NM.0, LS.0]);
     (0..20).for_each(|turn| wire.offer(&format!("ls/{turn}"), 992));
     let early = classes_by_peer(&wire).len();
-    assert_eq!(early, 4, "a quarter of a second may be without an answer, and it is overdrawn");
+    assert_eq!(
+        early, 16,
+        "14,600 bytes of alarms may be without an answer, and they are overdrawn"
+    );
 }
 
 #[test]
@@ -667,6 +670,43 @@ fn an_alarm_that_is_stuck_below_goes_again_by_a_neighbour_and_is_marked() {
     assert_eq!(again, [true]);
     wire.advance(ms(500));
     assert_eq!(classes_by_peer(&wire).len(), 1, "once");
+}
+
+#[test]
+fn an_alarm_goes_by_two_ways_for_a_while_after_the_uplink_was_late() {
+    const OTHER: OutputId = OutputId(2);
+    let mut options = fleet_options();
+    options.uplinks[0] = uplink(RateControllerName::Tide, Some(Rate::new(OWN)));
+    options.uplinks.push(uplink(RateControllerName::Unlimited, None));
+    options.outputs.push(output(2));
+    let mut wire = up(options);
+    for peer in [PEER, OTHER] {
+        let (class, amount, lease) = (NM, Amount(50_000), ms(600_000));
+        wire.control(Control::Grant { peer, class, amount, lease });
+    }
+    load(&mut wire, "lt/a", 40, 500);
+    // Where an alarm went, and whether it was marked, once all that is there has gone.
+    let ways = |wire: &mut Wire, key: &str| -> Vec<(OutputId, bool)> {
+        wire.offer(key, 20);
+        for output in [OutputId(0), PEER, OTHER] {
+            while wire.send_on(PathId { output, lane: LS.0 }) {}
+        }
+        let alarm = wire.history.iter().filter(|cut| cut.key == key);
+        alarm.map(|cut| (cut.path.output, cut.again)).collect()
+    };
+    assert_eq!(ways(&mut wire, "ls/calm"), [(OutputId(0), false)]);
+    report(&mut wire, LT, 60, 5000);
+    assert_eq!(ways(&mut wire, "ls/late"), [(PEER, false), (OTHER, true)], "by two neighbours");
+    wire.confirm_all();
+    report(&mut wire, LT, 1, 0);
+    report(&mut wire, LS, 1, 0);
+    let again = ways(&mut wire, "ls/soon");
+    assert_eq!(again[0], (OutputId(0), false), "it may be late at any time again");
+    assert_eq!(again.len(), 2, "{again:?}");
+    wire.confirm_all();
+    report(&mut wire, LS, 1, 0);
+    wire.advance(ms(10_000));
+    assert_eq!(ways(&mut wire, "ls/later"), [(OutputId(0), false)]);
 }
 
 #[test]

@@ -299,6 +299,23 @@ fn a_neighbours_records_within_a_reservation_are_nobodys_demand_and_make_one_hop
 }
 
 #[test]
+fn what_is_reserved_serves_a_late_record_before_our_own_bulk() {
+    for (reserved, first) in [(1_000_000, "any/key"), (0, "lt/own")] {
+        let mut wire = up(fleet_options());
+        neighbour(&mut wire, NM);
+        reserve(&mut wire, NM, reserved);
+        (0..5).for_each(|_| wire.offer("lt/first", 5000));
+        (0..40).for_each(|token| offer_with(&mut wire, token, 0, 996));
+        (0..3).for_each(|_| wire.offer("lt/own", 990));
+        let mut keys = order(&mut wire);
+        keys.retain(|key| key != "lt/first");
+        assert!(keys.len() > 3 && keys[..3].iter().all(|key| key == first), "{keys:?}");
+        let bulk = keys.iter().rposition(|key| key == "lt/own");
+        assert_eq!(bulk == Some(keys.len() - 1), reserved > 0, "all before it, or after: {keys:?}");
+    }
+}
+
+#[test]
 fn neighbours_bulk_goes_after_our_own_whatever_is_reserved() {
     let mut wire = up(fleet_options());
     neighbour(&mut wire, LT);
@@ -318,12 +335,16 @@ fn what_a_reservation_does_not_carry_in_time_goes_back() {
     (0..60).for_each(|_| wire.offer("ls/own", 996));
     offer_with(&mut wire, 1, 300, 996);
     offer_with(&mut wire, 2, 0, 996);
-    wire.advance(ms(299));
+    wire.advance(ms(249));
     assert_eq!(answered(&wire), []);
     wire.advance(ms(1));
-    assert_eq!(answered(&wire), [Err(GIVEN_BACK)], "the late one waits on");
+    assert_eq!(answered(&wire), [Err(GIVEN_BACK)], "one that came late has its bound anew");
+    wire.advance(ms(49));
+    assert_eq!(answered(&wire).len(), 1);
+    wire.advance(ms(1));
+    assert_eq!(answered(&wire), [Err(GIVEN_BACK); 2]);
     let given_back = wire.node.counts().dropped[DropReason::GivenBack.index()];
-    assert_eq!(given_back, 1);
+    assert_eq!(given_back, 2);
 }
 
 #[test]
