@@ -56,6 +56,7 @@ mod marks;
 mod max_rate;
 mod names;
 pub mod pace;
+mod peak;
 mod prague;
 mod rival;
 mod round_trip;

@@ -175,6 +175,22 @@ mod tests {
     }
 
     #[test]
+    fn tide_fills_a_link_that_fades_and_returns() {
+        for feedback in [Feedback::Each, POLLED] {
+            let mut trial = Trial::fixed(RateControllerName::Tide, 40.0, 30);
+            trial.feedback = feedback;
+            let step = |turn: u64| {
+                let bits = if turn % 2 == 0 { 40e6 } else { 4e6 };
+                (Time::from_millis(turn * 300), Rate::from_bits(bits))
+            };
+            trial.rates = (0..67).map(step).collect();
+            let outcome = trial.run();
+            let (share, p50) = (outcome.share(22.0, 2.0, 20.0), outcome.quantile(0.5, 2.0, 20.0));
+            assert!(share >= 0.8 && p50 <= 150.0, "{feedback:?}: {share:.3} {p50:.0} ms");
+        }
+    }
+
+    #[test]
     fn tide_notices_that_the_path_became_longer_or_shorter() {
         for (before, after) in [(30, 80), (50, 65), (5, 12), (12, 5), (2, 200), (200, 2)] {
             let mut trial = Trial::fixed(RateControllerName::Tide, 8.0, 50);

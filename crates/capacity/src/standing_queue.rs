@@ -11,7 +11,7 @@ const STANDING_ROUNDS: u32 = 10;
 /// A queue is far too long above this multiple of the target (within a bound) and some seconds more. The
 /// bound keeps a collapsed rate, whose pieces take long, from raising it out of reach. Of a restless path it is more: drains,
 /// and not too short a queue, were what such paths lost their share to.
-const SWOLLEN: [(f64, f64, f64); 2] = [(2.0, 0.030, 0.010), (4.0, 0.100, 0.010)];
+const SWOLLEN: [(f64, f64, f64); 2] = [(2.0, 0.030, 0.010), (8.0, 0.200, 0.010)];
 /// Round trips for which it may be far too long.
 const SWOLLEN_ROUNDS: u32 = 2;
 

@@ -29,6 +29,7 @@ use super::carried::Carried;
 use super::delivery_rate::DeliveryRate;
 use super::losses::{Heard, Losses};
 use super::max_rate::MaxRate;
+use super::peak::Peak;
 use super::round_trip::RoundTrips;
 use super::route_change::RouteChange;
 use super::standing_queue::Standing;
@@ -111,6 +112,7 @@ pub(super) struct Tide {
     /// Round trips without a queue.
     calm: u32,
     swing: Swing,
+    peak: Peak,
     losses: Losses,
     pub(super) carried: Carried,
     /// No queue was seen yet.
@@ -139,6 +141,7 @@ impl Tide {
             boosted_at: Time::ZERO,
             calm: 0,
             swing: Swing::default(),
+            peak: Peak::new(),
             losses: Losses::new(),
             carried: Carried::default(),
             is_starting: true,
@@ -242,6 +245,13 @@ impl Tide {
         overflow
     }
 
+    /// The rate that the window is for: on a restless path that is empty at times also what it carried a moment ago.
+    fn wide(&self) -> f64 {
+        let rate = self.rate.get();
+        let is_wide = self.swing.is_restless() && self.losses.room().is_none();
+        if is_wide { rate + self.peak.above(rate) } else { rate }
+    }
+
     /// Takes an acknowledgement, but for what is done about a queue that lasts; answers with the queue in seconds, if it overflowed.
     /// `is_contested`: somebody else may fill the queue, so a rate that fell must not make a longer target.
     pub(super) fn observe(&mut self, now: Time, ack: &Ack, is_contested: bool) -> Option<f64> {
@@ -258,6 +268,11 @@ impl Tide {
         let most = self.losses.most(now, round, self.rate.get());
         self.rate.limit(most);
         self.target.age(now);
+        let is_ours = self.mode == Mode::Steady && !ack.app_limited;
+        self.peak.heard(now, is_ours.then(|| self.is_dry()));
+        if let Some(rate) = ack.delivery_rate(now) {
+            self.peak.push(now, round, rate.min(most));
+        }
         if self.mode == Mode::Steady
             && !self.is_dry()
             && let Some(rate) = self.acked.rate_over(round * SWING_ROUNDS)
@@ -355,7 +370,8 @@ impl RateController for Tide {
             Mode::Steady => WINDOW_MIN * self.boost,
             _ => WINDOW_MIN,
         };
-        Size((self.rate.get() * content).clamp(least, WINDOW_MAX) as u64)
+        let wide = if self.is_steady() { self.wide() * (path + self.target()) } else { 0.0 };
+        Size((self.rate.get() * content).max(wide).clamp(least, WINDOW_MAX) as u64)
     }
 
     fn pace(&self) -> Rate {
@@ -371,7 +387,7 @@ impl RateController for Tide {
             None if !is_held => PACE_GAIN.1,
             _ => PACE_GAIN.0,
         };
-        Rate::new(gain * self.rate.get().max(least))
+        Rate::new(gain * self.wide().max(least))
     }
 
     fn min_rtt(&self) -> Option<Duration> {
