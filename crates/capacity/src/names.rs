@@ -180,7 +180,7 @@ mod tests {
             let mut trial = Trial::fixed(RateControllerName::Tide, 40.0, 30);
             trial.feedback = feedback;
             let step = |turn: u64| {
-                let bits = if turn % 2 == 0 { 40e6 } else { 4e6 };
+                let bits = if turn.is_multiple_of(2) { 40e6 } else { 4e6 };
                 (Time::from_millis(turn * 300), Rate::from_bits(bits))
             };
             trial.rates = (0..67).map(step).collect();
