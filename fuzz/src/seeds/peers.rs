@@ -52,6 +52,7 @@ pub(super) fn seeds() -> impl Iterator<Item = Seed> {
         ("frames_messages", "flows", flows().encode_to_vec()),
         ("users_file", "two", USERS.as_bytes().to_vec()),
         ("users_file", "twice", [USERS, USERS].concat().into_bytes()),
+        ("users_file", "lanes", USERS.replace("p=1", "p=555555551").into_bytes()),
         ("users_file", "costly", USERS.replace("m=19456", "m=4294967295").into_bytes()),
         ("group_state", "owners", b"taxi-7\t3\tgate-8\ntaxi-8\t0\tgate-7\ndrains\n".to_vec()),
         ("group_state", "odd", b"taxi-7\t-1\tgate-8\ntaxi-8\t\nnobody\t1\tgate-9\n\xff".to_vec()),

@@ -145,20 +145,22 @@ impl Egress {
         } else {
             lane.current.get_or_insert((key, choice.timing));
         }
-        let is_first = choice.class == ALARM && is_last && !again;
-        if is_first && self.grants.are_few && self.grants.restless_until > base.now {
-            let by_peer = self.grants.all.keys().any(|(_, peer)| *peer == output);
+        let is_new = choice.class == ALARM && start == Size::ZERO && is_last && !again;
+        let may_go_twice = is_new && self.grants.are_few && self.grants.restless_until > base.now;
+        let goes_twice = may_go_twice && !base.holdings.is_lent(key) && {
+            let peers = || self.grants.all.keys().map(|(_, peer)| *peer);
             let is_own = base.options.fleet.is_some_and(|seat| seat.output == output);
-            let goes_twice = (is_own || by_peer) && !base.holdings.is_lent(key);
-            self.grants.once.extend(goes_twice.then_some(key));
-        }
+            (is_own || peers().any(|peer| peer == output)) && peers().any(|peer| peer != output)
+        };
+        self.grants.once.extend(goes_twice.then_some(key));
         lane.picked.push_back(Picked { key, class: metered, piece, number, is_last });
         self.uplinks[state.uplink].uplink.picked_for(base.now, path, piece);
         Output::Transmit {
             path: PathId { output, lane: lane_index },
             id: key.into(),
             range: start.0..end.0,
-            again,
+            // Nobody knows which of two copies comes first.
+            again: again || goes_twice,
         }
     }
 

@@ -262,6 +262,10 @@ pub(crate) fn name_is_good(name: &str) -> Result<(), &'static str> {
 fn hash_is_good(hash: &str) -> Result<(), &'static str> {
     const WHAT: &str = "no Argon2id hash: `tidegate user add` makes one";
     let parsed = PasswordHash::new(hash).map_err(|_| WHAT)?;
+    // The library multiplies it before it looks how large it is.
+    if parsed.params.get_decimal("p").is_some_and(|lanes| lanes > argon2::Params::MAX_P_COST) {
+        return Err(WHAT);
+    }
     let params = argon2::Params::try_from(&parsed).map_err(|_| WHAT)?;
     if parsed.algorithm.as_str() != "argon2id" || parsed.hash.is_none() {
         return Err(WHAT);
@@ -315,5 +319,6 @@ mod tests {
     #[test]
     fn a_name_that_is_not_there_costs_a_whole_check() {
         assert_eq!(hash_is_good(STAND_IN), Ok(()));
+        assert!(hash_is_good(&STAND_IN.replace("p=1", "p=555555551")).is_err());
     }
 }

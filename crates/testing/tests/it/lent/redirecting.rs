@@ -696,12 +696,12 @@ fn an_alarm_goes_by_two_ways_for_a_while_after_the_uplink_was_late() {
     };
     assert_eq!(ways(&mut wire, "ls/calm"), [(OutputId(0), false)]);
     report(&mut wire, LT, 60, 5000);
-    assert_eq!(ways(&mut wire, "ls/late"), [(PEER, false), (OTHER, true)], "by two neighbours");
+    assert_eq!(ways(&mut wire, "ls/late"), [(PEER, true), (OTHER, true)], "by two neighbours");
     wire.confirm_all();
     report(&mut wire, LT, 1, 0);
     report(&mut wire, LS, 1, 0);
     let again = ways(&mut wire, "ls/soon");
-    assert_eq!(again[0], (OutputId(0), false), "it may be late at any time again");
+    assert_eq!(again[0], (OutputId(0), true), "it may be late at any time again");
     assert_eq!(again.len(), 2, "{again:?}");
     wire.confirm_all();
     report(&mut wire, LS, 1, 0);
