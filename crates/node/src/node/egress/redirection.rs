@@ -130,8 +130,7 @@ impl Egress {
         order: impl Fn(OutputId, &GrantPacer) -> K,
     ) -> Vec<(Time, K, Permit)> {
         let usable = self.grants.reserved(seat.relayed);
-        let takes = |peer| self.takes(base, peer, ALARM) && self.has_way(peer);
-        let usable = usable.filter(|((_, peer), _)| takes(*peer));
+        let usable = usable.filter(|((_, peer), _)| self.takes(base, *peer, ALARM));
         let permits = usable.filter_map(|(permit, grant)| {
             let at = grant.next_alarm(base.now)?.max(base.now);
             Some((at, order(permit.1, grant), *permit))
@@ -283,11 +282,12 @@ impl Egress {
     pub(super) fn takes(&self, base: &Base, peer: OutputId, class: ClassId) -> bool {
         let state = &self.outputs[usize::from(peer.0)];
         let has_room = state.unconfirmed() < base.options.window_for(class, state.window);
-        has_room && self.is_there(base, peer, class)
+        let has_way = class != ALARM || self.has_way(peer);
+        has_room && has_way && self.is_there(base, peer, class)
     }
 
-    /// Whether what leads to a neighbour takes an alarm now: alarms to all that it leads to fill a window beside other records,
-    /// and what is under way to one that is silent stays there, though its permit no longer counts what went by another way.
+    /// Whether what leads to a neighbour takes an alarm now: alarms fill a window beside other records, and what is under way to
+    /// a neighbour that is silent stays there, though its permit no longer counts what went by another way since.
     fn has_way(&self, peer: OutputId) -> bool {
         let uplink = &self.uplinks[self.outputs[usize::from(peer.0)].uplink].uplink;
         uplink.in_flight() + uplink.cut() <= uplink.window() + uplink.window()
