@@ -147,11 +147,9 @@ impl Egress {
         }
         let is_new = choice.class == ALARM && start == Size::ZERO && is_last && !again;
         let may_go_twice = is_new && self.grants.are_few && self.grants.restless_until > base.now;
-        let goes_twice = may_go_twice && !base.holdings.is_lent(key) && {
-            let peers = || self.grants.all.keys().map(|(_, peer)| *peer);
-            let is_own = base.options.fleet.is_some_and(|seat| seat.output == output);
-            (is_own || peers().any(|peer| peer == output)) && peers().any(|peer| peer != output)
-        };
+        let is_own = base.options.fleet.is_some_and(|seat| seat.output == output);
+        let has_other = !self.grants.all.is_empty() && !base.holdings.is_lent(key);
+        let goes_twice = may_go_twice && is_own && has_other;
         self.grants.once.extend(goes_twice.then_some(key));
         lane.picked.push_back(Picked { key, class: metered, piece, number, is_last });
         self.uplinks[state.uplink].uplink.picked_for(base.now, path, piece);

@@ -24,7 +24,7 @@ const BURST: Duration = Duration::from_millis(20);
 /// What may be without an answer of alarms, however small a grant is: a neighbour that is idle has shown little of what it
 /// carries. It is what a connection may begin with (RFC 6928).
 const ALARMS_MIN: Size = Size(14_600);
-/// How long after our own uplink was late for an alarm each of them goes by two ways.
+/// How long after our own uplink was late for an alarm each that goes by it goes by a neighbour as well.
 pub(super) const RESTLESS: Duration = Duration::from_secs(10);
 /// How long a provider that gives a record back is sent nothing: another one may take it.
 const GIVEN_BACK: Duration = Duration::from_millis(100);
@@ -148,7 +148,8 @@ pub(super) struct Grants {
     pub(super) names: BTreeMap<OutputId, Arc<str>>,
     /// When a pace lets the next record go.
     pub(super) wake: Option<Time>,
-    /// Until when each alarm goes by two ways, while they are few; and those that have gone by one.
+    /// Until when each alarm that goes by our own uplink goes by a neighbour as well, while they are few; and those that
+    /// went so far only by that one.
     pub(super) restless_until: Time,
     pub(super) are_few: bool,
     pub(super) once: VecDeque<DeliveryKey>,
@@ -168,14 +169,6 @@ impl Grants {
     pub(super) fn given_back(&mut self, now: Time, by: OutputId) {
         let own = self.all.iter_mut().filter(|((_, peer), _)| *peer == by);
         own.for_each(|(_, grant)| grant.given_back(now));
-    }
-
-    /// A delivery goes by another way than that by which it went.
-    pub(super) fn moved(&mut self, key: DeliveryKey, delivery: &Delivery) {
-        let class = self.lifted.get(key).copied().unwrap_or(delivery.spec.class);
-        if let Some(grant) = self.all.get_mut(&(Reverse(class), delivery.spec.output)) {
-            grant.under_way = grant.under_way.saturating_sub(delivery.size);
-        }
     }
 
     /// Those by which an alarm may go: nothing is reserved for the least urgent class.

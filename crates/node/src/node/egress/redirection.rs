@@ -190,7 +190,7 @@ impl Egress {
         None
     }
 
-    /// Sends an alarm that went by one way by a second one as well, marked: the neighbour that answers soonest.
+    /// Sends an alarm that went by our own uplink by a second way as well, marked: the neighbour that answers soonest.
     fn send_twice(&mut self, base: &mut Base, seat: FleetSeat) -> Option<Output> {
         loop {
             let delivery = |key| base.holdings.delivery(key);
@@ -204,7 +204,6 @@ impl Egress {
             let mut permits = permits.into_iter().filter(|(at, ..)| *at <= base.now);
             let other = permits.find(|(.., (_, peer))| *peer != from && rule.may_go_by(*peer));
             let Some((.., permit)) = other else { continue };
-            self.grants.moved(key, first);
             self.take_again(base, from, (ALARM, key));
             let choice = Choice { class: ALARM, timing: Timing::Late };
             return self.send_by(base, (key, choice), permit);
@@ -282,15 +281,7 @@ impl Egress {
     pub(super) fn takes(&self, base: &Base, peer: OutputId, class: ClassId) -> bool {
         let state = &self.outputs[usize::from(peer.0)];
         let has_room = state.unconfirmed() < base.options.window_for(class, state.window);
-        let has_way = class != ALARM || self.has_way(peer);
-        has_room && has_way && self.is_there(base, peer, class)
-    }
-
-    /// Whether what leads to a neighbour takes an alarm now: alarms fill a window beside other records, and what is under way to
-    /// a neighbour that is silent stays there, though its permit no longer counts what went by another way since.
-    fn has_way(&self, peer: OutputId) -> bool {
-        let uplink = &self.uplinks[self.outputs[usize::from(peer.0)].uplink].uplink;
-        uplink.in_flight() + uplink.cut() <= uplink.window() + uplink.window()
+        has_room && self.is_there(base, peer, class)
     }
 
     /// Whether a neighbour's connection for a class is there.
