@@ -21,9 +21,6 @@ use crate::options::NodeOptions;
 
 /// What may go at once after a pause: a node is not asked more often.
 const BURST: Duration = Duration::from_millis(20);
-/// What may be without an answer of alarms, however small a grant is: a neighbour that is idle has shown little of what it
-/// carries. It is what a connection may begin with (RFC 6928).
-const ALARMS_MIN: Size = Size(14_600);
 /// How long after our own uplink was late for an alarm each that goes by it goes by a neighbour as well.
 pub(super) const RESTLESS: Duration = Duration::from_secs(10);
 /// How long a provider that gives a record back is sent nothing: another one may take it.
@@ -92,8 +89,7 @@ impl GrantPacer {
 
     /// The same for an alarm. No pace holds it up: a provider that has no room for it gives it back at once.
     pub(super) fn next_alarm(&self, now: Time) -> Option<Time> {
-        let most = Some(self.credit(now)).filter(|credit| *credit > Size::ZERO)?;
-        (self.under_way < most.max(ALARMS_MIN)).then_some(self.shut_until)
+        (self.under_way < self.credit(now)).then_some(self.shut_until)
     }
 
     /// Up to when it is used by what was sent.
@@ -233,11 +229,8 @@ mod tests {
         assert_eq!(way.next(NOW), Some(paid), "what goes before its time is not paid for");
         way.given_back(NOW);
         assert_eq!(way.next_alarm(NOW), Some(NOW + Duration::from_millis(100)));
-        way.send(NOW, Size(12_000));
-        assert_eq!(way.next(NOW), None, "2,500 bytes are a quarter of a second");
-        assert!(way.next_alarm(NOW).is_some(), "of alarms so little may always be under way");
         way.send(NOW, Size(1000));
-        assert_eq!(way.next_alarm(NOW), None);
+        assert_eq!(way.next_alarm(NOW), None, "2,500 bytes are a quarter of a second");
     }
 
     #[test]
