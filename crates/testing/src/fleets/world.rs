@@ -339,13 +339,11 @@ impl<N: Member> World<N> {
         }
     }
 
-    /// What a receiver took back its provider sends no more, unless the receiver was a process that died; but alarms may go by
-    /// two ways.
+    /// What a receiver took back its provider sends no more, unless the receiver was a process that died.
     fn check_fence(&mut self, by: usize, sent: Sent) {
         let Sent { origin, seq, .. } = sent;
         let is_own = origin == by || self.alive[origin].is_none();
-        let may_go_twice = sent.class == 0;
-        if !N::IS_FENCED || may_go_twice || is_own || self.nodes[origin].is_away(seq, by) {
+        if !N::IS_FENCED || is_own || self.nodes[origin].is_away(seq, by) {
             return;
         }
         self.checks.unfenced(self.tick, by, sent);

@@ -197,14 +197,19 @@ impl Egress {
             let waits = |key| delivery(key).filter(|one| one.place() == DeliveryState::Unconfirmed);
             let is_ready = |key: &mut _| waits(*key).is_none_or(|one| one.progress.is_handed());
             let key = self.grants.once.pop_front_if(is_ready)?;
-            let is_new = |one: &&Delivery| !one.progress.again && !base.holdings.is_outdated(key);
+            // What left our connection before it was handed may wait at a neighbour by now.
+            let is_new = |one: &&Delivery| {
+                let is_ours = one.spec.output == seat.output && !one.progress.again;
+                is_ours && !base.holdings.is_outdated(key)
+            };
             let Some(first) = waits(key).filter(is_new) else { continue };
-            let (from, rule) = (first.spec.output, base.options.rules.get(first.spec.rule));
+            let rule = base.options.rules.get(first.spec.rule);
             let permits = self.alarm_permits(base, seat, |peer, _| self.answers_in(base, peer));
-            let mut permits = permits.into_iter().filter(|(at, ..)| *at <= base.now);
-            let other = permits.find(|(.., (_, peer))| *peer != from && rule.may_go_by(*peer));
-            let Some((.., permit)) = other else { continue };
-            self.take_again(base, from, (ALARM, key));
+            let free = |(at, _, (_, peer)): &(Time, Duration, Permit)| {
+                *at <= base.now && rule.may_go_by(*peer)
+            };
+            let Some((.., permit)) = permits.into_iter().find(free) else { continue };
+            self.take_again(base, seat.output, (ALARM, key));
             let choice = Choice { class: ALARM, timing: Timing::Late };
             return self.send_by(base, (key, choice), permit);
         }

@@ -69,11 +69,11 @@ impl Whole {
                 let sent = Sent { origin, seq, class, again, ticket: (cut.id.0, 0) };
                 self.wishes.push_back(Wish::Pick(sent));
             } else if cut.path.output != OWN {
-                // It may be on the silent uplink as well, or at another neighbour.
+                // It may be on the silent uplink as well.
                 let was_handed =
                     wire.unconfirmed.iter().any(|(id, path)| *id == cut.id && path.output == OWN);
-                let before = away.insert(seq, peer_by(self.place, cut.path.output));
-                self.may_repeat += u64::from(was_handed || before.is_some());
+                self.may_repeat += u64::from(was_handed);
+                away.insert(seq, peer_by(self.place, cut.path.output));
             }
         }
         wire.appends.clear();
