@@ -1,4 +1,5 @@
 //! A node and its neighbours: records that go by them, and theirs that come.
 
+mod hurrying;
 mod redirecting;
 mod relaying;

@@ -18,7 +18,7 @@ use tidegate_types::units::{Rate, Ratio, Size};
 pub(crate) const PEER: OutputId = OutputId(1);
 pub(crate) const RELAYED: ClassId = ClassId(3);
 /// Bytes/s of our own uplink.
-const OWN: f64 = 100_000.0;
+pub(crate) const OWN: f64 = 100_000.0;
 
 fn fleet_classes() -> Classes {
     let mut specs = default_classes();
@@ -55,7 +55,7 @@ pub(crate) fn grant(wire: &mut Wire, class: ClassId, amount: u64) {
 }
 
 /// Bytes of a class that went by an output.
-fn bytes(wire: &Wire, output: OutputId, class: ClassId) -> u64 {
+pub(crate) fn bytes(wire: &Wire, output: OutputId, class: ClassId) -> u64 {
     let path = PathId { output, lane: class.0 };
     wire.history
         .iter()
@@ -65,7 +65,7 @@ fn bytes(wire: &Wire, output: OutputId, class: ClassId) -> u64 {
 }
 
 /// So many records of 1,000 bytes a second of a class, for so long.
-fn load(wire: &mut Wire, key: &str, per_second: u64, millis: u64) {
+pub(crate) fn load(wire: &mut Wire, key: &str, per_second: u64, millis: u64) {
     for turn in 0..millis {
         if turn * per_second / 1000 != (turn + 1) * per_second / 1000 {
             wire.offer(key, 1000 - key.len());
@@ -95,6 +95,13 @@ fn load_on(wire: &mut Wire, key: &str, per_second: u64, millis: u64) {
         carry_by_peer(wire);
         wire.advance(ms(1));
     }
+}
+
+/// Figures of our own uplink: its newest round trip, and what is below on the connection of a class.
+pub(crate) fn report(wire: &mut Wire, class: ClassId, rtt: u64, in_flight: u64) {
+    let (rtt, in_flight) = (Some(ms(rtt)), Size(in_flight));
+    let sample = PathSample { rtt, in_flight, ..PathSample::default() };
+    wire.handle(Input::PathSample { path: lane(class), sample });
 }
 
 #[test]
@@ -452,7 +459,7 @@ pub(crate) fn fall_silent(wire: &mut Wire, unsent: Size) {
 }
 
 /// The neighbour takes and confirms what it was handed.
-fn carry_by_peer(wire: &mut Wire) {
+pub(crate) fn carry_by_peer(wire: &mut Wire) {
     for class in [LS, NM, LT] {
         while wire.send_on(PathId { output: PEER, lane: class.0 }) {}
     }
@@ -462,7 +469,7 @@ fn carry_by_peer(wire: &mut Wire) {
 }
 
 /// The classes of the records that the neighbour was handed, in order.
-fn classes_by_peer(wire: &Wire) -> Vec<u8> {
+pub(crate) fn classes_by_peer(wire: &Wire) -> Vec<u8> {
     let by_peer = wire.history.iter().filter(|cut| cut.path.output == PEER);
     by_peer.map(|cut| cut.path.lane).collect()
 }
@@ -526,184 +533,6 @@ fn what_the_uplink_has_too_much_of_leaves_by_the_permit_of_a_less_urgent_class()
         let waited = wire.node.status(wire.now).classes[0].counts.violated;
         assert!(!goes || waited < 20, "half of the bound is what may wait here: {waited}");
     }
-}
-
-#[test]
-fn an_alarm_leaves_by_a_neighbour_where_a_queue_below_us_makes_it_late() {
-    for (permit, rtt, in_flight, goes) in
-        [(NM, 60, 5000, true), (NM, 20, 5000, false), (NM, 60, 0, false), (LT, 60, 5000, false)]
-    {
-        let mut options = fleet_options();
-        options.uplinks[0] = uplink(RateControllerName::Tide, Some(Rate::new(OWN)));
-        let mut wire = up(options);
-        grant(&mut wire, permit, 50_000);
-        report(&mut wire, LT, 10, 0);
-        report(&mut wire, LT, rtt, in_flight);
-        wire.offer("ls/a", 20);
-        assert_eq!(classes_by_peer(&wire).len(), usize::from(goes), "{permit:?} {rtt} {in_flight}");
-        if goes {
-            // The neighbour answers later than our own uplink: the next one stays.
-            wire.advance(ms(100));
-            carry_by_peer(&mut wire);
-            report(&mut wire, LT, rtt, in_flight);
-            wire.offer("ls/b", 20);
-            assert_eq!(classes_by_peer(&wire).len(), 1);
-        }
-    }
-}
-
-#[test]
-fn an_alarm_that_came_back_is_tried_again_after_the_pause_though_nothing_happens() {
-    let mut options = fleet_options();
-    options.uplinks[0] = uplink(RateControllerName::Tide, Some(Rate::new(OWN)));
-    let mut wire = up(options);
-    grant(&mut wire, NM, 50_000);
-    report(&mut wire, LT, 10, 0);
-    report(&mut wire, LT, 60, 5000);
-    wire.offer("ls/a", 20);
-    while wire.send_on(PathId { output: PEER, lane: LS.0 }) {}
-    let ids: Vec<_> = wire.unconfirmed.iter().map(|(id, _)| *id).collect();
-    assert_eq!((ids.len(), classes_by_peer(&wire).len()), (1, 1));
-    wire.refuse(&ids, Refusal::Retry);
-    // What our own connection takes meanwhile is stuck there.
-    while wire.send_on(lane(LS)) {}
-    wire.advance(ms(95));
-    assert_eq!(classes_by_peer(&wire).len(), 1, "a neighbour that gave it back is not asked");
-    wire.advance(ms(10));
-    assert_eq!(classes_by_peer(&wire).len(), 2, "our own uplink is not dead yet");
-}
-
-#[test]
-fn alarms_that_are_more_than_the_uplink_carries_do_not_hurry() {
-    for (per_second, goes) in [(130, false), (40, true)] {
-        let mut options = fleet_options();
-        options.uplinks[0] = uplink(RateControllerName::Tide, Some(Rate::new(OWN)));
-        let mut wire = up(options);
-        grant(&mut wire, NM, 5_000);
-        load(&mut wire, "ls/a", per_second, 1000);
-        // What waits leaves: of what is too much, a neighbour takes what it has room for.
-        wire.run(ms(20));
-        let before = classes_by_peer(&wire).len();
-        report(&mut wire, LT, 60, 500);
-        wire.offer("ls/b", 20);
-        assert_eq!(classes_by_peer(&wire).len() - before, usize::from(goes), "{per_second}");
-    }
-}
-
-/// Figures of our own uplink: its newest round trip, and what is below on the connection of a class.
-fn report(wire: &mut Wire, class: ClassId, rtt: u64, in_flight: u64) {
-    let (rtt, in_flight) = (Some(ms(rtt)), Size(in_flight));
-    let sample = PathSample { rtt, in_flight, ..PathSample::default() };
-    wire.handle(Input::PathSample { path: lane(class), sample });
-}
-
-#[test]
-fn what_stands_below_counts_as_what_waits_here() {
-    for (in_flight, goes) in [(25_000, true), (900, false)] {
-        let mut wire = up(fleet_options());
-        grant(&mut wire, LT, 50_000);
-        report(&mut wire, LT, 10, in_flight);
-        (0..2).for_each(|turn| wire.offer(&format!("lt/{turn}"), 996));
-        assert_eq!(!classes_by_peer(&wire).is_empty(), goes, "{in_flight} bytes below");
-    }
-}
-
-#[test]
-fn alarms_that_alone_are_too_much_do_not_overdraw_the_uplink() {
-    for (permit, is_gone, goes) in [(LS, false, false), (LT, false, true), (LS, true, true)] {
-        let mut options = fleet_options();
-        options.uplinks[0] = uplink(RateControllerName::Tide, Some(Rate::new(OWN)));
-        let mut wire = up(options);
-        grant(&mut wire, permit, 1_000);
-        if is_gone {
-            wire.destination(PEER, false);
-        }
-        load(&mut wire, "ls/a", 130, 1000);
-        report(&mut wire, LT, 10, 20_000);
-        let before = bytes(&wire, OutputId(0), LS);
-        wire.offer("ls/b", 20);
-        assert_eq!(bytes(&wire, OutputId(0), LS) > before, goes, "{permit:?} {is_gone}");
-    }
-}
-
-#[test]
-fn an_alarm_tries_no_neighbour_that_keeps_another_one_waiting() {
-    let mut options = fleet_options();
-    options.uplinks[0] = uplink(RateControllerName::Tide, Some(Rate::new(OWN)));
-    let mut wire = up(options);
-    grant(&mut wire, NM, 50_000);
-    report(&mut wire, LT, 10, 0);
-    report(&mut wire, LT, 60, 5000);
-    wire.offer("ls/a", 20);
-    assert_eq!(classes_by_peer(&wire), [LS.0], "nothing is known of the neighbour");
-    wire.advance(ms(50));
-    report(&mut wire, LT, 60, 5000);
-    wire.offer("ls/b", 20);
-    assert_eq!(classes_by_peer(&wire).len(), 2, "50 ms are less than 60");
-    wire.advance(ms(50));
-    report(&mut wire, LT, 60, 5000);
-    wire.offer("ls/c", 20);
-    assert_eq!(classes_by_peer(&wire).len(), 2, "the first has been waiting for 100 ms");
-}
-
-#[test]
-fn an_alarm_that_is_stuck_below_goes_again_by_a_neighbour_and_is_marked() {
-    let mut options = fleet_options();
-    options.uplinks[0] = uplink(RateControllerName::Tide, Some(Rate::new(OWN)));
-    let mut wire = up(options);
-    grant(&mut wire, NM, 50_000);
-    report(&mut wire, LS, 10, 0);
-    wire.offer("ls/a", 20);
-    while wire.send_on(lane(LS)) {}
-    let handed_at = wire.now;
-    // Nothing comes meanwhile: a connection that stays silent has no figures.
-    while classes_by_peer(&wire).is_empty() {
-        wire.now = wire.node.next_timeout().unwrap();
-        wire.poll();
-    }
-    assert_eq!(wire.now.since(handed_at), ms(35), "half of the bound and a round trip");
-    let again: Vec<bool> =
-        wire.history.iter().filter(|cut| cut.path.output == PEER).map(|cut| cut.again).collect();
-    assert_eq!(again, [true]);
-    wire.advance(ms(500));
-    assert_eq!(classes_by_peer(&wire).len(), 1, "once");
-}
-
-#[test]
-fn an_alarm_goes_by_two_ways_for_a_while_after_the_uplink_was_late() {
-    const OTHER: OutputId = OutputId(2);
-    let mut options = fleet_options();
-    options.uplinks[0] = uplink(RateControllerName::Tide, Some(Rate::new(OWN)));
-    options.uplinks.push(uplink(RateControllerName::Unlimited, None));
-    options.outputs.push(output(2));
-    let mut wire = up(options);
-    for peer in [PEER, OTHER] {
-        let (class, amount, lease) = (NM, Amount(50_000), ms(600_000));
-        wire.control(Control::Grant { peer, class, amount, lease });
-    }
-    load(&mut wire, "lt/a", 40, 500);
-    // Where an alarm went, and whether it was marked, once all that is there has gone.
-    let ways = |wire: &mut Wire, key: &str| -> Vec<(OutputId, bool)> {
-        wire.offer(key, 20);
-        for output in [OutputId(0), PEER, OTHER] {
-            while wire.send_on(PathId { output, lane: LS.0 }) {}
-        }
-        let alarm = wire.history.iter().filter(|cut| cut.key == key);
-        alarm.map(|cut| (cut.path.output, cut.again)).collect()
-    };
-    assert_eq!(ways(&mut wire, "ls/calm"), [(OutputId(0), false)]);
-    report(&mut wire, LT, 60, 5000);
-    assert_eq!(ways(&mut wire, "ls/late"), [(PEER, false)], "a neighbour has it");
-    wire.confirm_all();
-    report(&mut wire, LT, 1, 0);
-    report(&mut wire, LS, 1, 0);
-    let again = ways(&mut wire, "ls/soon");
-    assert_eq!(again[0], (OutputId(0), true), "it may be late at any time again");
-    assert_eq!(again.len(), 2, "{again:?}");
-    wire.confirm_all();
-    report(&mut wire, LS, 1, 0);
-    wire.advance(ms(10_000));
-    assert_eq!(ways(&mut wire, "ls/later"), [(OutputId(0), false)]);
 }
 
 #[test]
