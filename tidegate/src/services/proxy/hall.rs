@@ -177,15 +177,20 @@ impl Hall {
     pub(super) fn set_up(&self, output: OutputId, is_up: bool) {
         let mut inner = self.inner();
         let now = self.clock.now();
-        if !is_up {
-            inner.settle_all(now, output);
-        }
-        let lanes = inner.seat.options().lanes(output);
-        for lane in 0..lanes {
-            let state = if is_up { PathState::Up } else { PathState::Down };
-            inner.seat.handle(now, Input::PathState { path: PathId { output, lane }, state });
+        match is_up {
+            true => Hall::turn(&mut inner, now, output, PathState::Up),
+            false => {
+                inner.settle_all(now, output);
+                Hall::turn(&mut inner, now, output, PathState::Down);
+            }
         }
         self.pump(&mut inner, now);
+    }
+
+    fn turn(inner: &mut Inner, now: Time, output: OutputId, state: PathState) {
+        for lane in 0..inner.seat.options().lanes(output) {
+            inner.seat.handle(now, Input::PathState { path: PathId { output, lane }, state });
+        }
     }
 
     /// Figures of an output's connections, all together.
@@ -237,12 +242,13 @@ impl Hall {
     }
 
     /// Other rules, scripts, outputs and bounds are in force, of which nothing would be refused. What waits has what its rule
-    /// says now. `publish` gets the places of the rules, in their order, before anything goes by them: it must not come to
-    /// the hall.
+    /// says now. The outputs that `come` can send before anything goes by them. `publish` gets the places of the rules, in
+    /// their order, before that as well: it must not come to the hall.
     pub(super) fn change<T>(
         &self,
         scripts: Vec<Script>,
         new: NodeOptions,
+        come: &[OutputId],
         publish: impl FnOnce(&[RuleId]) -> T,
     ) -> T {
         let mut inner = self.inner();
@@ -266,6 +272,8 @@ impl Hall {
             }
         }
         adapting.adapt(seat, now, adaptation);
+        come.iter().for_each(|output| Hall::turn(&mut inner, now, *output, PathState::Up));
+        let seat = &inner.seat;
         let places: Vec<RuleId> = seat.options().rules.asked().map(|(place, _)| place).collect();
         let published = publish(&places);
         self.pump(&mut inner, now);

@@ -62,8 +62,6 @@ impl Running {
             let table = made.table(&options, rules, &routes, made.tend(&upstreams, &before))?;
             anyhow::Ok(self.newest.send_replace(table))
         };
-        // Nothing is refused from here on but what was tried.
-        let _before = hall.change(scripts, options.clone(), publish)?;
         let is_new = |place: &usize| {
             let known = before[*place].as_ref();
             let is_same = |new: &Arc<_>| known.is_some_and(|known| Arc::ptr_eq(&known.shared, new));
@@ -71,13 +69,11 @@ impl Running {
             let is_there = !options.outputs[*place].is_gone;
             is_there && upstreams[*place].as_ref().map_or(!was_there, |new| !is_same(new))
         };
-        for place in (0..places.len()).filter(is_new) {
-            self.retire(place, upstreams[place].as_ref());
-            match &upstreams[place] {
-                Some(upstream) => upstream.begin(),
-                None => self.hall.set_up(OutputId(place as u16), true),
-            }
-        }
+        let come: Vec<usize> = (0..places.len()).filter(is_new).collect();
+        // Nothing is refused from here on but what was tried. No thread finds a new one down before it is published.
+        come.iter().for_each(|place| self.retire(*place, upstreams[*place].as_ref()));
+        let come: Vec<OutputId> = come.iter().map(|place| OutputId(*place as u16)).collect();
+        let _before = hall.change(scripts, options.clone(), &come, publish)?;
         self.sockets.apply(sockets);
         self.outputs = places.clone();
         self.config = config;

@@ -1,7 +1,13 @@
 //! Another configuration while requests are under way.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use tidegate_types::record::Properties;
+
+use super::super::hall::Entry;
+use super::super::plan::{plan, sides};
+use super::super::sources::Name;
 use super::peers::until;
 use super::*;
 
@@ -55,6 +61,25 @@ fn a_request_ends_as_it_began_and_the_next_one_goes_by_the_new_routes() {
         assert_eq!(old.asked().len(), 3);
         until(|| is_settled(&proxy)).await;
         assert_eq!(proxy.hall.status().counts.dropped_all(), 0);
+    });
+}
+
+/// A thread may take the new routes at any moment from their publication on: the hall is ready for it by then.
+#[test]
+fn an_upstream_that_comes_is_up_before_its_route_is_known() {
+    on_one_thread(async {
+        let proxy = proxy(&text(&[("old", "127.0.0.1:1".parse().unwrap())], TO_OLD));
+        let new = config(&text(&[("new", "127.0.0.1:1".parse().unwrap())], TO_NEW));
+        let places = proxy.outputs.clone().with(&new.proxy);
+        let options = plan(&new, &sides([].iter()), &places, Some(&proxy.hall.options())).unwrap();
+        let to = places.upstream("new").unwrap();
+        let rules = proxy.hall.change(Vec::new(), options, &[to], <[_]>::to_vec);
+        let from = (Name { client: Ipv4Addr::LOCALHOST.into(), original: None }, rules[0]);
+        let (key, payload) = (Bytes::from_static(b"/"), Bytes::new());
+        let entry = Entry { from, key, properties: Properties::default(), payload };
+        let ticket = proxy.hall.enter(entry);
+        assert!(!ticket.waits_in_vain());
+        assert_eq!(ticket.pass().await.unwrap().output, to);
     });
 }
 

@@ -127,12 +127,6 @@ impl Shared {
         self.told().is_retired = true;
     }
 
-    /// It is in force from now on: it can send, unless a thread found already that it cannot.
-    pub(in crate::services::proxy) fn begin(&self) {
-        let told = self.told();
-        self.hall.set_up(self.output, !told.is_down);
-    }
-
     pub(super) fn note_unreachable(&self, address: &Arc<Address>, error: &std::io::Error) {
         let Address { host, port, .. } = &**address;
         let error = crate::support::tls::explain(error).unwrap_or_else(|| error.to_string());
