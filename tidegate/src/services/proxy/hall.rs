@@ -177,13 +177,11 @@ impl Hall {
     pub(super) fn set_up(&self, output: OutputId, is_up: bool) {
         let mut inner = self.inner();
         let now = self.clock.now();
-        match is_up {
-            true => Hall::turn(&mut inner, now, output, PathState::Up),
-            false => {
-                inner.settle_all(now, output);
-                Hall::turn(&mut inner, now, output, PathState::Down);
-            }
+        if !is_up {
+            inner.settle_all(now, output);
         }
+        let state = if is_up { PathState::Up } else { PathState::Down };
+        Hall::turn(&mut inner, now, output, state);
         self.pump(&mut inner, now);
     }
 
@@ -242,8 +240,8 @@ impl Hall {
     }
 
     /// Other rules, scripts, outputs and bounds are in force, of which nothing would be refused. What waits has what its rule
-    /// says now. The outputs that `come` can send before anything goes by them. `publish` gets the places of the rules, in
-    /// their order, before that as well: it must not come to the hall.
+    /// says now. `come` are outputs that are new: they can send when this returns, and before `publish` tells anybody of them. It
+    /// gets the places of the rules, in their order, and must not come to the hall.
     pub(super) fn change<T>(
         &self,
         scripts: Vec<Script>,
