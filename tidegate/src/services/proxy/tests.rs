@@ -43,7 +43,12 @@ fn address(running: &Running) -> SocketAddr {
 
 /// Everything of a proxy lives on one thread.
 pub(super) fn on_one_thread(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    on_one_thread_of(tokio::runtime::Builder::new_current_thread(), test);
+}
+
+/// The same, on a runtime of one thread that is built so.
+fn on_one_thread_of(mut runtime: tokio::runtime::Builder, test: impl Future<Output = ()>) {
+    let runtime = runtime.enable_all().build().unwrap();
     let tasks = LocalSet::new();
     let limit = std::time::Duration::from_secs(60);
     let test = async { tokio::time::timeout(limit, test).await.expect("no test takes as long") };

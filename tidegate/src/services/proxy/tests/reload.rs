@@ -307,7 +307,10 @@ fn an_address_becomes_narrower_and_wider_and_is_nobody_elses() {
 
 #[test]
 fn requests_go_on_while_scripts_are_tried() {
-    on_one_thread(async {
+    // Scripts are tried where blocking work is done. There is one thread for it, and it is busy for as long as we say.
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.max_blocking_threads(1);
+    on_one_thread_of(runtime, async {
         let upstream = Upstream::start().await;
         let plain = text(&[("app", upstream.address)], "[[proxy.route]]\nname = \"r\"\n");
         let mut proxy = proxy(&plain);
@@ -315,6 +318,8 @@ fn requests_go_on_while_scripts_are_tried() {
         let script = ScriptFile::new("tried", "function on_message(h) h:drop() end");
         let scripted = format!("{plain}script = \"s\"\ndropped = 429\n{}", script.section(""));
         let mut client = Client::connect(at).await;
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        tokio::task::spawn_blocking(move || held.recv());
         {
             let mut change = std::pin::pin!(proxy.change(config(&scripted)));
             let waits = std::future::poll_fn(|context| {
@@ -322,6 +327,7 @@ fn requests_go_on_while_scripts_are_tried() {
             });
             assert!(waits.await, "nothing is in force yet");
             assert_eq!(client.send(get("/meanwhile")).await.status(), 200);
+            drop(release);
             change.await.unwrap();
         }
         assert_eq!(client.send(get("/then")).await.status(), 429);
