@@ -240,8 +240,8 @@ impl Hall {
     }
 
     /// Other rules, scripts, outputs and bounds are in force, of which nothing would be refused. What waits has what its rule
-    /// says now. `come` are outputs that are new: they can send when this returns, and before `publish` tells anybody of them. It
-    /// gets the places of the rules, in their order, and must not come to the hall.
+    /// says now. The outputs `come` are new: they are up before `publish` tells anybody
+    /// of them. It gets the places of the rules, in their order, and must not come to the hall.
     pub(super) fn change<T>(
         &self,
         scripts: Vec<Script>,
