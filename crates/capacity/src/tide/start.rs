@@ -186,3 +186,84 @@ impl Start {
         Some(rate * if path > LONG { long } else { SHORT_PACE })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATH: f64 = 0.2;
+
+    /// An acknowledgement of what was sent at `sent`.
+    fn ack(sent: Time, delivered: u64, newly: u64) -> Ack {
+        Ack {
+            rtt: Duration::from_millis(200),
+            sent_at: sent,
+            delivered_at_send: Size::ZERO,
+            reached_at: Time::ZERO,
+            delivered: Size(delivered),
+            newly: Size(newly),
+            in_flight: Size::ZERO,
+            lost: Size::ZERO,
+            marked: Size::ZERO,
+            is_timeout: false,
+            app_limited: false,
+        }
+    }
+
+    /// Eight pieces of 1400 bytes, one each so many milliseconds; they come one each so many.
+    fn play(start: &mut Start, went: u64, came: u64) -> Option<f64> {
+        let sent = |piece: u64| Time::from_millis(1000 + piece * went);
+        (0..8).for_each(|piece| start.sent(sent(piece), Size(1400), 1.0));
+        let mut shown = None;
+        for piece in 0..8 {
+            let now = Time::from_millis(1200 + piece * came);
+            let heard = ack(sent(piece), (piece + 1) * 1400, 1400);
+            shown = shown.or(start.acked(now, &heard, PATH));
+        }
+        shown
+    }
+
+    #[test]
+    fn a_train_shows_what_the_path_carries_less_a_piece() {
+        let mut start = Start::new();
+        let shown = play(&mut start, 2, 11).expect("a train");
+        assert!((shown - 6.0 * 1400.0 / 0.077).abs() < 1.0, "{shown}");
+        assert!(!start.is_on(), "the path spread it");
+    }
+
+    #[test]
+    fn a_train_that_was_not_spread_shows_its_own_pace_at_most_and_the_start_goes_on() {
+        let mut start = Start::new();
+        let shown = play(&mut start, 2, 1).expect("a train");
+        assert!((shown - 1400.0 / 0.002).abs() < 1.0 && start.is_on(), "{shown}");
+    }
+
+    #[test]
+    fn a_train_in_lumps_or_on_a_short_path_shows_nothing() {
+        let mut start = Start::new();
+        let sent = |piece: u64| Time::from_millis(1000 + piece);
+        (0..8).for_each(|piece| start.sent(sent(piece), Size(1400), 1.0));
+        let heard = [(0, 1), (6, 6), (7, 1)].map(|(piece, newly)| {
+            let now = Time::from_millis(1200 + piece);
+            start.acked(now, &ack(sent(piece), (piece + 1) * 1400, newly * 1400), PATH)
+        });
+        assert!(heard.iter().all(Option::is_none) && start.is_on(), "{heard:?}");
+        let mut start = Start::new();
+        (0..8).for_each(|piece| start.sent(sent(piece), Size(1400), 1.0));
+        let heard = (0..8).map(|piece| {
+            let now = Time::from_millis(1000 + 20 * piece);
+            start.acked(now, &ack(sent(piece), (piece + 1) * 1400, 1400), 0.05)
+        });
+        assert!(heard.collect::<Vec<_>>().iter().all(Option::is_none) && start.is_on());
+    }
+
+    #[test]
+    fn what_takes_long_to_send_is_no_train() {
+        let mut start = Start::new();
+        play(&mut start, 2, 1);
+        start.sent(Time::from_millis(2000), Size(1400), 1e5);
+        start.sent(Time::from_millis(2100), Size(1400), 1e5);
+        let train = start.train.expect("another one");
+        assert_eq!((train.went[0], train.sent), (Time::from_millis(2100), 1400.0));
+    }
+}

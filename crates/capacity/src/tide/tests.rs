@@ -38,17 +38,3 @@ fn a_long_path_is_full_within_a_second() {
     }
     assert!(missed.is_empty(), "{missed:#?}");
 }
-
-#[test]
-fn lumps_are_not_taken_for_the_rate_of_a_start() {
-    // Acknowledgements that come in lumps show several times what the link carries.
-    let held =
-        Feedback::Held { held: Duration::from_millis(40), period: Duration::from_millis(100) };
-    for megabits in [1.0, 5.0, 20.0] {
-        for feedback in [held, Feedback::Polled(Duration::from_millis(20))] {
-            let outcome = trial((megabits, 100), feedback, 5).run();
-            let wait = outcome.quantile(1.0, 0.0, 4.8) - 100.0;
-            assert!(wait <= 200.0, "{megabits} Mbit/s, {feedback:?}: {wait:.0} ms");
-        }
-    }
-}
