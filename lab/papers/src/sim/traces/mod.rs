@@ -391,7 +391,8 @@ mod tests {
 
     #[test]
     fn absent_recordings_are_told() {
-        let lines = run(Path::new("no/such/folder"), 1, &[RateControllerName::Tide]).unwrap().lines;
+        let lines =
+            run(Path::new("no/such/folder"), 1..2, &[RateControllerName::Tide]).unwrap().lines;
         assert!(lines[0].starts_with("skipped: needs no/such/folder/net/mahimahi"), "{lines:?}");
     }
 }
