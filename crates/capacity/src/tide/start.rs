@@ -175,7 +175,9 @@ impl Start {
     /// Bytes/s at which pieces go; `None` where the start does not say.
     pub(super) fn pace(&self, rate: f64, path: f64) -> Option<f64> {
         let is_train = self.train.is_none_or(|train| train.left > 0.0);
-        if self.is_on && self.is_first {
+        // A link says of no piece that it goes: it has no trains.
+        let is_told = self.train.is_some() || !self.is_first;
+        if self.is_on && self.is_first && (is_told || rate <= 0.0) {
             return Some(if is_train { FIRST.1 } else { FIRST.2 });
         }
         // A first window that the path holds as a whole shows nothing by leaving faster.
@@ -183,7 +185,7 @@ impl Start {
             return None;
         }
         let long = if is_train { TRAIN_PACE } else { 1.0 };
-        Some(rate * if path > LONG { long } else { SHORT_PACE })
+        Some(rate * if path > LONG && is_told { long } else { SHORT_PACE })
     }
 }
 

@@ -119,7 +119,8 @@ mod tests {
             "all                        tide     3 starts: p99 1.00 of bbr's (0.50 to 1.50), above it in 1; share 1.000 of bbr's"
         );
         let [mean, above] = of_all(&all, "tide");
-        assert!((mean.value - 1.0).abs() < 1e-9 && (above.value - 1.0 / 3.0).abs() < 1e-9);
+        assert!((mean.value - 1.0).abs() < 1e-9);
+        assert!((above.value - 1.0 / 3.0).abs() < 1e-3, "figures have three digits");
     }
 
     #[test]
