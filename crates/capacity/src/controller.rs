@@ -112,6 +112,8 @@ pub(crate) struct KnownRates {
     pub(crate) remembered: Option<Rate>,
     /// How long the queue below may be.
     pub(crate) queue: QueueBelow,
+    /// Whether whoever sends has a start of its own.
+    pub(crate) has_own_start: bool,
 }
 
 /// What a controller's file tells the list of controllers, in its constant `ENTRY`: how one is made.

@@ -12,6 +12,7 @@
 //! | `uplink.rs` | one uplink: its controller, its pacer, and the exact count of bytes below the scheduler |
 //! | `pace.rs` | the pacer: when the next piece may go, and how large a cut is |
 //! | `tide.rs` | the default controller: keeps a small standing queue |
+//! | `tide/start.rs`, `tide/modes.rs` | its first round trips; what it does about a queue that lasts |
 //! | `round_trip.rs`, `standing_queue.rs`, `delivery_rate.rs`, `swing.rs`, `peak.rs`, `route_change.rs` | what `tide` observes: path, queue, acknowledged rate, how restless it is, what it carried a moment ago, a path that became longer |
 //! | `target.rs` | how long a queue it keeps |
 //! | `carried.rs` | what the link carries when it is ours |

@@ -200,6 +200,7 @@ mod tests {
             cap: None,
             remembered: None,
             queue: crate::QueueBelow::default(),
+            has_own_start: false,
         });
         for place in 0..30 {
             round(&mut *heard, place, 0, place % 7);

@@ -22,13 +22,15 @@ pub struct UplinkOptions {
     pub queue: QueueBelow,
     /// A rate remembered from an earlier run, to start from.
     pub remembered: Option<Rate>,
+    /// Whether whoever sends finds a path's first rate by itself, as a link does: `tide` adds no trains to that.
+    pub has_own_start: bool,
 }
 
 /// The rate controller of these options. Ours hear marks of congestion. A configured rate caps every controller; without one,
 /// `known` sends one piece at a time (`NodeOptions::check` refuses that).
 pub fn build(options: &UplinkOptions) -> Box<dyn RateController> {
-    let UplinkOptions { cap, queue, remembered, .. } = *options;
-    let rates = KnownRates { cap, queue, remembered };
+    let UplinkOptions { cap, queue, remembered, has_own_start, .. } = *options;
+    let rates = KnownRates { cap, queue, remembered, has_own_start };
     let mut controller = options.controller.entry()(rates);
     if matches!(options.controller, RateControllerName::Tide | RateControllerName::TideBeside) {
         controller = Box::new(Marks::new(controller));
@@ -313,7 +315,12 @@ mod tests {
 
     #[test]
     fn without_proof_the_rate_is_forgotten_but_not_below_a_fresh_start() {
-        let mut controller = tide::Tide::new(Some(Rate::from_bits(1e9)), QueueBelow::Auto);
+        let mut controller = tide::Tide::new(KnownRates {
+            cap: None,
+            remembered: Some(Rate::from_bits(1e9)),
+            queue: QueueBelow::Auto,
+            has_own_start: false,
+        });
         for _ in 0..100 {
             let now = controller.next_timeout().expect("a rate without proof");
             controller.tick(now);

@@ -19,6 +19,9 @@
 //! A path whose rate swings while a queue stands is restless: each fade would start a drain, so it is drained and paced less.
 
 mod modes;
+mod start;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -36,8 +39,8 @@ use super::standing_queue::Standing;
 use super::swing::Swing;
 use super::target::{Target, WINDOW_START};
 
-use crate::QueueBelow;
-use crate::controller::{Ack, Build, RateController};
+use self::start::Start;
+use crate::controller::{Ack, Build, KnownRates, RateController};
 
 /// Two cuts with their framing: one under way and one being acknowledged.
 const WINDOW_MIN: f64 = 3_000.0;
@@ -55,13 +58,6 @@ const CALM_ROUNDS: u32 = 4;
 const BOOST: (f64, f64) = (1.25, 1.5);
 /// A queue below this part of the target, jitter apart, is none.
 const NO_QUEUE: f64 = 0.1;
-/// The window's growth a round trip from nothing to the first queue: at most twofold, and no more than fills so many seconds of
-/// queue before the first word of it; and the pace for it.
-const START: (f64, f64, f64) = (2.0, 0.08, 2.5);
-/// Round trips without a growth of this part that end the start: what holds the rate is somebody's limit and no queue.
-const GROWN: (u32, f64) = (3, 1.25);
-/// Pace of the first window, bytes/s: at once it would be a queue of 117 ms on 1 Mbit/s.
-const FIRST_PACE: f64 = 500e3;
 /// Round trips of which the rate is compared with that of those before.
 const SWING_ROUNDS: u32 = 3;
 /// Part of the path's content in flight during a look.
@@ -95,7 +91,7 @@ pub(super) fn bounded(bytes: f64) -> Size {
 }
 
 /// How one is made.
-pub(crate) const ENTRY: Build = |known| Box::new(Tide::new(known.remembered, known.queue));
+pub(crate) const ENTRY: Build = |known| Box::new(Tide::new(known));
 
 /// The rate controller's state. Rates are bytes/s, round trips seconds.
 #[derive(Debug)]
@@ -115,10 +111,7 @@ pub(super) struct Tide {
     peak: Peak,
     losses: Losses,
     pub(super) carried: Carried,
-    /// No queue was seen yet.
-    is_starting: bool,
-    /// The rate when it grew last, and round trips since then.
-    grown: (f64, u32),
+    start: Start,
     mode: Mode,
     looked_at: Time,
     /// Whether most of what is sent is a backlog.
@@ -129,7 +122,8 @@ pub(super) struct Tide {
 
 impl Tide {
     /// A rate controller that knows nothing but perhaps a rate of an earlier run, of which it starts with half.
-    pub(super) fn new(remembered: Option<Rate>, queue: QueueBelow) -> Self {
+    pub(super) fn new(known: KnownRates) -> Self {
+        let KnownRates { remembered, queue, has_own_start, .. } = known;
         Tide {
             rate: MaxRate::new(remembered.map_or(0.0, Rate::as_f64) / 2.0),
             sound_rate: 0.0,
@@ -144,8 +138,7 @@ impl Tide {
             peak: Peak::new(),
             losses: Losses::new(),
             carried: Carried::default(),
-            is_starting: true,
-            grown: (0.0, 0),
+            start: Start::new(!has_own_start),
             mode: Mode::Steady,
             looked_at: Time::ZERO,
             is_patient: false,
@@ -212,17 +205,13 @@ impl Tide {
     /// Grows the window while no queue shows.
     fn probe(&mut self, now: Time, is_app_limited: bool) {
         if !self.is_dry() {
-            (self.boost, self.calm, self.is_starting) = (1.0, 0, false);
+            (self.boost, self.calm) = (1.0, 0);
+            self.start.queued(self.trips.queue(), self.target());
         } else if self.mode == Mode::Steady && self.boosted_at + self.rounds(1) <= now {
             self.boosted_at = now;
             self.boost = (self.boost * BOOST.0).min(BOOST.1);
             self.calm = self.calm.saturating_add(1);
-            if self.rate.get() >= GROWN.1 * self.grown.0 {
-                self.grown = (self.rate.get(), 0);
-            } else if !is_app_limited {
-                self.grown.1 += 1;
-                self.is_starting &= self.grown.1 < GROWN.0;
-            }
+            self.start.calm_round(self.rate.get(), is_app_limited);
         }
     }
 
@@ -236,12 +225,12 @@ impl Tide {
     fn heed_losses(&mut self, now: Time, ack: &Ack) -> Option<f64> {
         if ack.lost > Size::ZERO {
             self.swing.lost(now + self.rounds(1) * SWING_ROUNDS);
-            self.is_starting &= ack.is_timeout;
+            self.start.lost(ack.is_timeout);
         }
         let (path, rate) = (self.path(), self.rate.get());
         let overflow =
             self.losses.push(now, Heard { ack, path, target: self.whole_target(), rate });
-        self.is_starting &= overflow.is_none();
+        self.start.overflowed(overflow.is_some());
         overflow
     }
 
@@ -266,6 +255,9 @@ impl Tide {
         let overflow = self.heed_losses(now, ack);
         self.rate.push(now, ack, may_only_raise);
         let most = self.losses.most(now, round, self.rate.get());
+        if let Some(rate) = self.start.acked(now, ack, self.path()) {
+            self.rate.raise(rate);
+        }
         self.rate.limit(most);
         self.target.age(now);
         let is_ours = self.mode == Mode::Steady && !ack.app_limited;
@@ -323,6 +315,7 @@ impl RateController for Tide {
 
     fn sent(&mut self, now: Time, bytes: Size, _in_flight: Size) {
         self.target.sent(now, bytes);
+        self.start.sent(now, bytes, self.rate.get());
     }
 
     fn patient(&mut self, is_patient: bool) {
@@ -340,7 +333,7 @@ impl RateController for Tide {
             let floor = self.rate.get().min(WINDOW_START / self.path());
             self.rate.restart(now, (self.rate.get() / 2.0).max(floor));
             // A start that grows again from there is not at its end.
-            self.grown = (self.rate.get(), 0);
+            self.start.grows_from(self.rate.get());
         }
     }
 
@@ -351,9 +344,7 @@ impl RateController for Tide {
     fn window(&self) -> Size {
         let path = self.path();
         let content = match self.mode {
-            Mode::Steady if self.is_starting => {
-                path * (1.0 + START.1 / path).clamp(BOOST.1, START.0) + self.target()
-            }
+            Mode::Steady if self.start.is_on() => path + self.start.beyond(path, self.target()),
             Mode::Steady => {
                 let content = path * self.boost + self.target();
                 self.losses.room().map_or(content, |room| content.min(path + room))
@@ -375,15 +366,15 @@ impl RateController for Tide {
     }
 
     fn pace(&self) -> Rate {
-        if self.rate.get() <= 0.0 {
-            return Rate::new(FIRST_PACE);
+        let starts =
+            self.start.pace(self.rate.get(), self.path()).filter(|_| self.losses.room().is_none());
+        if let Some(pace) = starts {
+            return Rate::new(pace);
         }
         // A small window may leave in one round trip, or a low estimate would never be corrected.
         let least = WINDOW_MIN / (self.path() + self.target());
         let is_held = self.calm < CALM_ROUNDS && !self.swing.is_restless();
         let gain = match self.losses.room() {
-            // A first window that the path holds as a whole shows nothing by leaving faster.
-            None if self.is_starting && self.rate.get() * self.path() > WINDOW_START => START.2,
             None if !is_held => PACE_GAIN.1,
             _ => PACE_GAIN.0,
         };

@@ -22,7 +22,7 @@ const PACE_GAIN: f64 = 1.25;
 
 /// How one is made.
 pub(crate) const ENTRY: Build = |known| {
-    let mut tide = Tide::new(known.remembered, known.queue);
+    let mut tide = Tide::new(known);
     // Beside a rival that is here first nothing else says what the link carries.
     if let Some(rate) = known.remembered {
         tide.carried.found(Time::ZERO, rate.as_f64());

@@ -93,6 +93,7 @@ impl PathControl {
             controller,
             cap,
             remembered,
+            has_own_start: true,
             ..UplinkOptions::default()
         };
         PathControl {

@@ -74,7 +74,7 @@ pub const SCENARIOS: [Scenario; 35] = [
     scenario("node-coflows", "Sets of records with one bound: unnamed, named, and of known size", SEEDS, |_, asked| Ok(coflows(asked.seed(), asked.runs(RUNS)))),
     scenario("mismatch", "JANUS's Fig. 2: what comes in over what goes out", &["seed"], |_, asked| paper::fig_2(asked.seed())),
     scenario("janus-4g", "The paper's busy node on its 4G link, under each scheduler", SEEDS, |_, asked| janus::virtually(asked.seed(), asked.runs(RUNS))),
-    of_data("net/mahimahi", scenario("lte-traces", "Recorded LTE and UMTS links, beside BBR and what nobody can beat", &["seed", "law", "data"], |_, asked| traces::run(&asked.given.data, asked.seed(), &asked.laws()))),
+    of_data("net/mahimahi", scenario("lte-traces", "Recorded LTE and UMTS links, beside BBR and what nobody can beat; several seeds: from several starts", &["seed", "seeds", "law", "data"], |_, asked| traces::run(&asked.given.data, asked.seeds(1), &asked.laws()))),
     of_data("net", scenario("capacity", "Recordings of ten sources, beside BBR, oracles and the curve of share and latency", &["seed", "seeds", "law", "data", "held_out", "curve", "link", "sources", "jobs", "scores"], |_, asked| traces::capacity::run(&asked.given.data, &asked.given.part, &asked.laws(), asked.seeds(1)))),
     scenario("fleet-scale", "Matchings of fleets of up to 10,000 nodes, beside the optimum", &["seed"], |_, asked| Ok(fleet::scale(asked.seed()))),
     scenario("fleet-damping", "A fleet whose loads switch: grants that rest, and what waits", &["seed"], |_, asked| Ok(fleet::damping(asked.seed()))),

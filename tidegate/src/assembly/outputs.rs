@@ -39,7 +39,7 @@ fn output(output: &OutputConfig, uplinks: &mut Vec<UplinkOptions>) -> OutputOpti
             controller,
             cap,
             queue: output.queue.below(),
-            remembered: None,
+            ..UplinkOptions::default()
         });
         uplinks.len() - 1
     });

@@ -38,7 +38,7 @@ pub(super) fn options(scenario: &Scenario) -> anyhow::Result<NodeOptions> {
         controller: scenario.node.law,
         cap: scenario.node.rate.map(|speed| speed.0),
         queue: scenario.node.queue,
-        remembered: None,
+        ..UplinkOptions::default()
     };
     let output = OutputOptions {
         name: "cloud".into(),

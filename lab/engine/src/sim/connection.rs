@@ -1,9 +1,8 @@
 //! One connection over the link: packets, acknowledgements, retransmission, both ends of it.
 //!
-//! Its sender takes bytes at once (the node's window is what limits them) and counts what a congestion
-//! window holds back as `unsent`. A packet is known to be lost when three that were sent later have been
-//! acknowledged. After a timeout everything that is not acknowledged counts as lost (RFC 5681, 3.1; RFC 6298, 5.4 to
-//! 5.7): it goes again in order, as the congestion window allows.
+//! Its sender takes bytes at once (the node's window is what limits them) and counts what a congestion window holds back as
+//! `unsent`. A packet is known to be lost when three that were sent later have been acknowledged. After a timeout everything that
+//! is not acknowledged counts as lost (RFC 5681, 3.1; RFC 6298, 5.4 to 5.7): it goes again in order, as that window allows.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -20,8 +19,8 @@ use crate::link::{Ecn, Tag};
 
 /// Later packets that must be acknowledged before one is taken for lost.
 const REORDER: u64 = 3;
-/// Smallest retransmission timeout (as Linux has it).
-const TIMEOUT_MIN: Duration = Duration::from_millis(200);
+/// Smallest retransmission timeout (as Linux has it), and that before a round trip is known (RFC 6298, 2.1).
+const TIMEOUT_MIN: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1)];
 /// Longest: a timeout doubles each time.
 const TIMEOUT_MAX: Duration = Duration::from_secs(10);
 
@@ -371,7 +370,8 @@ impl Connection {
     /// When the retransmission timer fires; `None` with nothing under way.
     pub(super) fn timeout(&self) -> Option<Time> {
         let is_waiting = self.segments.front().is_some_and(|segment| segment.sent.is_some());
-        let span = (self.srtt * 2).max(TIMEOUT_MIN) * 2u32.pow(self.backoff.min(6));
+        let least = TIMEOUT_MIN[usize::from(self.srtt.is_zero())];
+        let span = (self.srtt * 2).max(least) * 2u32.pow(self.backoff.min(6));
         is_waiting.then(|| self.progress_at + span.min(TIMEOUT_MAX))
     }
 

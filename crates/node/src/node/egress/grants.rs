@@ -24,7 +24,7 @@ const BURST: Duration = Duration::from_millis(20);
 /// How long after our own uplink was late for an alarm each that goes by it goes by a neighbour as well.
 pub(super) const RESTLESS: Duration = Duration::from_secs(10);
 /// How long a provider that gives a record back is sent nothing: another one may take it.
-const GIVEN_BACK: Duration = Duration::from_millis(100);
+const GIVEN_BACK: Duration = Duration::from_millis(20);
 /// An answer that is older says nothing: the next alarm tries.
 const ANSWER_AGE: Duration = Duration::from_secs(2);
 /// Beyond this an answer tells of a queue, not of a distance.
@@ -228,7 +228,7 @@ mod tests {
         way.send(NOW, Size(1400));
         assert_eq!(way.next(NOW), Some(paid), "what goes before its time is not paid for");
         way.given_back(NOW);
-        assert_eq!(way.next_alarm(NOW), Some(NOW + Duration::from_millis(100)));
+        assert_eq!(way.next_alarm(NOW), Some(NOW + Duration::from_millis(20)));
         way.send(NOW, Size(1000));
         assert_eq!(way.next_alarm(NOW), None, "2,500 bytes are a quarter of a second");
     }

@@ -52,10 +52,11 @@ fn an_alarm_that_came_back_is_tried_again_after_the_pause_though_nothing_happens
     while wire.send_on(PathId { output: PEER, lane: LS.0 }) {}
     let ids: Vec<_> = wire.unconfirmed.iter().map(|(id, _)| *id).collect();
     assert_eq!((ids.len(), classes_by_peer(&wire).len()), (1, 1));
+    wire.advance(ms(40));
     wire.refuse(&ids, Refusal::Retry);
     // What our own connection takes meanwhile is stuck there.
     while wire.send_on(lane(LS)) {}
-    wire.advance(ms(95));
+    wire.advance(ms(15));
     assert_eq!(classes_by_peer(&wire).len(), 1, "a neighbour that gave it back is not asked");
     wire.advance(ms(10));
     assert_eq!(classes_by_peer(&wire).len(), 2, "our own uplink is not dead yet");

@@ -9,7 +9,10 @@ mod over_link;
 mod reference;
 mod scores;
 mod sources;
+mod starts;
 
+use std::borrow::Cow;
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -242,6 +245,11 @@ impl Sender {
 /// # Errors
 /// A file that cannot be read, or is no recording.
 pub(crate) fn traces(data: &Path) -> anyhow::Result<Option<Vec<Trace>>> {
+    begun(data, Duration::ZERO)
+}
+
+/// The same, begun so much later.
+fn begun(data: &Path, by: Duration) -> anyhow::Result<Option<Vec<Trace>>> {
     let Ok(entries) = data.join(FOLDER).read_dir() else { return Ok(None) };
     let mut files = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
     files.sort();
@@ -250,9 +258,20 @@ pub(crate) fn traces(data: &Path) -> anyhow::Result<Option<Vec<Trace>>> {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let text = std::fs::read_to_string(&file);
         let text = text.with_context(|| format!("cannot read {}", file.display()))?;
-        traces.push(Trace::new(&name, &text)?);
+        traces.push(Trace::new(&name, &without(&text, by))?);
     }
     Ok(Some(traces))
+}
+
+/// What a recording in mahimahi's form says from so much on.
+fn without(text: &str, by: Duration) -> Cow<'_, str> {
+    if by.is_zero() {
+        return Cow::Borrowed(text);
+    }
+    let by = by.as_millis() as u64;
+    let millis = text.lines().filter_map(|line| line.trim().parse::<u64>().ok());
+    let later = millis.filter_map(|at| at.checked_sub(by));
+    Cow::Owned(later.map(|at| format!("{at}\n")).collect())
 }
 
 /// Whether a score reaches the target beside BBR's.
@@ -273,17 +292,28 @@ pub(crate) fn absent(data: &Path) -> String {
     format!("skipped: needs {} ({what}), not found", folder.display())
 }
 
-/// Plays all recordings with all senders; answers with the lines to print.
-pub fn run(data: &Path, seed: u64, laws: &[RateControllerName]) -> anyhow::Result<Findings> {
+/// Plays all recordings with all senders, under several seeds also from later starts with the laws alone; answers with the lines
+/// to print.
+///
+/// # Errors
+/// A file that cannot be read, or is no recording.
+pub fn run(
+    data: &Path,
+    seeds: Range<u64>,
+    laws: &[RateControllerName],
+) -> anyhow::Result<Findings> {
+    let seed = seeds.start;
     let Some(traces) = traces(data)? else {
         return Ok(vec![absent(data)].into());
     };
     let others =
         [Sender::Oracle, Sender::Known, Sender::Native, Sender::Law(RateControllerName::Bbr)];
-    let own = laws
-        .iter()
-        .filter(|law| **law != RateControllerName::Bbr && **law != RateControllerName::Known);
-    let senders: Vec<Sender> = others.into_iter().chain(own.map(|law| Sender::Law(*law))).collect();
+    let is_own = |law: &&RateControllerName| {
+        !matches!(law, RateControllerName::Bbr | RateControllerName::Known)
+    };
+    let own: Vec<RateControllerName> = laws.iter().filter(is_own).copied().collect();
+    let senders: Vec<Sender> =
+        others.into_iter().chain(own.iter().copied().map(Sender::Law)).collect();
     let mut lines = vec![format!(
         "{:<26} {:<8} {:>10} {:>10} {:>7} {:>8}",
         "recording", "sender", "p50 ms", "p99 ms", "share", "of bbr"
@@ -317,6 +347,11 @@ pub fn run(data: &Path, seed: u64, laws: &[RateControllerName]) -> anyhow::Resul
                 sender.name()
             ));
         }
+    }
+    if seeds.end - seeds.start > 1 {
+        let (later, of_starts) = starts::run(data, seeds, &own)?;
+        lines.extend(later);
+        figures.extend(of_starts);
     }
     Ok((lines, figures).into())
 }
@@ -356,7 +391,8 @@ mod tests {
 
     #[test]
     fn absent_recordings_are_told() {
-        let lines = run(Path::new("no/such/folder"), 1, &[RateControllerName::Tide]).unwrap().lines;
+        let lines =
+            run(Path::new("no/such/folder"), 1..2, &[RateControllerName::Tide]).unwrap().lines;
         assert!(lines[0].starts_with("skipped: needs no/such/folder/net/mahimahi"), "{lines:?}");
     }
 }
