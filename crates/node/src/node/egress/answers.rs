@@ -3,7 +3,7 @@
 use tidegate_schedule::queue::{Delivery, DeliveryKey, ListEnd};
 use tidegate_types::units::{Rate, Size, Time};
 
-use super::Egress;
+use super::{ALARM, Egress};
 use super::state::{LaneState, OutputState};
 use crate::io::{Destination, Event, OutputId, PathId, PathSample, PathState};
 use crate::node::base::Base;
@@ -33,40 +33,85 @@ impl Egress {
         }
     }
 
-    /// The output and the lane of a delivery with cuts under way.
+    /// The output and the lane of a delivery with cuts under way: the one that it stands on, or that of its second way.
     fn lane_that_sends(&self, base: &Base, key: DeliveryKey) -> Option<(usize, usize)> {
-        if let Some(Delivery { spec, .. }) = base.holdings.delivery(key) {
-            let lane = base.options.lane_of(spec.output, spec.class);
-            return Some((usize::from(spec.output.0), usize::from(lane)));
-        }
         let is_next = |lane: &LaneState| lane.picked.front().is_some_and(|cut| cut.key == key);
+        let first = base.holdings.delivery(key).map(|Delivery { spec, .. }| {
+            let lane = base.options.lane_of(spec.output, spec.class);
+            (usize::from(spec.output.0), usize::from(lane))
+        });
+        if first.is_some_and(|(output, lane)| is_next(&self.outputs[output].lanes[lane])) {
+            return first;
+        }
         let lane_of = |(index, output): (usize, &OutputState)| {
             output.lanes.iter().position(is_next).map(|lane| (index, lane))
         };
-        self.outputs.iter().enumerate().find_map(lane_of)
+        self.outputs.iter().enumerate().find_map(lane_of).or(first)
     }
 
-    /// A destination answered for a delivery: takes it off its connection's list and answers with its number
-    /// there; `None` for a stale handle, another destination, or a record not yet wholly picked.
+    /// A destination's answer ends a delivery, by whichever of its ways: takes it off its connection's list and answers
+    /// with its number there; `None` for a stale handle, another destination, or a record not yet wholly picked.
     #[inline]
-    pub(crate) fn answered(
+    pub(crate) fn ended(
         &mut self,
         base: &mut Base,
         destination: Destination,
         key: DeliveryKey,
     ) -> Option<u64> {
-        let Delivery { spec, progress, .. } = base.holdings.delivery(key)?;
-        let (output, number) = (spec.output, progress.number);
-        if destination != Destination::Output(output) {
-            return None;
-        }
+        let Destination::Output(output) = destination else { return None };
+        let Some(picked_at) = self.grants.answered_second(base.now, key, output) else {
+            return self.first_answered(base, output, key);
+        };
+        let number = base.holdings.delivery(key)?.progress.number;
         if !self.recall(base, key) {
             return None;
         }
-        if let Some(delivery) = base.holdings.delivery(key) {
-            self.grants.answered(base.now, key, delivery);
-        }
+        self.grants.leave_first(key, base.holdings.delivery(key)?);
+        base.holdings.go_on(key, output, picked_at);
         Some(number)
+    }
+
+    /// A destination gave a delivery back: answers whether it goes again, which it does once its last way is lost; `None`
+    /// as above.
+    pub(crate) fn given_back(
+        &mut self,
+        base: &mut Base,
+        destination: Destination,
+        key: DeliveryKey,
+    ) -> Option<bool> {
+        let Destination::Output(output) = destination else { return None };
+        if self.grants.answered_second(base.now, key, output).is_some() {
+            return Some(false);
+        }
+        self.first_answered(base, output, key)?;
+        Some(!self.goes_on(base, key))
+    }
+
+    /// The output on which a delivery stands answered for it.
+    #[inline]
+    fn first_answered(
+        &mut self,
+        base: &mut Base,
+        output: OutputId,
+        key: DeliveryKey,
+    ) -> Option<u64> {
+        let Delivery { spec, progress, .. } = base.holdings.delivery(key)?;
+        let (first, number) = (spec.output, progress.number);
+        if first != output || !self.recall(base, key) {
+            return None;
+        }
+        self.grants.answered(base.now, key, base.holdings.delivery(key)?);
+        Some(number)
+    }
+
+    /// A delivery that was taken off its connection's list goes on by its second way; false where it has none.
+    fn goes_on(&mut self, base: &mut Base, key: DeliveryKey) -> bool {
+        let Some((peer, picked_at)) = self.grants.take_second(key) else { return false };
+        base.holdings.go_on(key, peer, picked_at);
+        let lane = usize::from(base.options.lane_of(peer, ALARM));
+        let lane = &mut self.outputs[usize::from(peer.0)].lanes[lane];
+        base.holdings.await_fate(&mut lane.unconfirmed, key);
+        true
     }
 
     /// Gives up waiting for the answer to a delivery; false if it is not wholly sent.
@@ -128,7 +173,9 @@ impl Egress {
         let mut lost: Vec<DeliveryKey> = current.into_iter().map(|(key, _)| key).collect();
         while let Some(key) = unconfirmed.at(ListEnd::Back) {
             base.holdings.take_unconfirmed(&mut unconfirmed, key);
-            lost.push(key);
+            if !self.goes_on(base, key) {
+                lost.push(key);
+            }
         }
         let destination = Destination::Output(path.output);
         let event = Event::Destination { destination, up: is_any_up };

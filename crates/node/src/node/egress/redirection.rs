@@ -19,8 +19,9 @@ use tidegate_types::units::{Rate, Size, Time};
 use super::grants::{GrantPacer, Permit, RESTLESS};
 use super::measures::backlog_on;
 use super::{ALARM, Egress, Handing};
-use crate::io::{Event, Output, OutputId};
+use crate::io::{Event, Output, OutputId, PathId};
 use crate::node::base::Base;
+use crate::node::holdings::Cut;
 use crate::options::{FleetSeat, UplinkOptions};
 
 /// What the uplink carries within this stays here: it would be there sooner by itself, and an uplink must
@@ -190,28 +191,43 @@ impl Egress {
         None
     }
 
-    /// Sends an alarm that went by our own uplink by a second way as well, marked: the neighbour that answers soonest.
+    /// Whether an alarm that goes by an output for the first time may go by a second way as well: a neighbour's, where our
+    /// own uplink was late a moment ago and alarms are few.
+    pub(super) fn may_go_twice(&self, base: &Base, key: DeliveryKey, output: OutputId) -> bool {
+        let is_restless = self.grants.are_few && self.grants.restless_until > base.now;
+        let Some(seat) = base.options.fleet.filter(|_| is_restless) else { return false };
+        let queue = base.holdings.delivery(key).map(|delivery| delivery.queue);
+        let home = queue.and_then(|queue| base.holdings.queues().spec(queue));
+        let is_ours = home.is_some_and(|home| home.output == seat.output);
+        let has_other = self.grants.all.keys().any(|(_, peer)| *peer != output);
+        is_ours && has_other && !base.holdings.is_lent(key)
+    }
+
+    /// Sends an alarm that went by one way by a second one as well, marked: the neighbour that answers soonest.
     fn send_twice(&mut self, base: &mut Base, seat: FleetSeat) -> Option<Output> {
         loop {
             let delivery = |key| base.holdings.delivery(key);
             let waits = |key| delivery(key).filter(|one| one.place() == DeliveryState::Unconfirmed);
-            let is_ready = |key: &mut _| waits(*key).is_none_or(|one| one.progress.is_handed());
-            let key = self.grants.once.pop_front_if(is_ready)?;
-            // What left our connection before it was handed may wait at a neighbour by now.
-            let is_new = |one: &&Delivery| {
-                let is_ours = one.spec.output == seat.output && !one.progress.again;
-                is_ours && !base.holdings.is_outdated(key)
-            };
+            let is_ready = |key: &_| waits(*key).is_none_or(|one| one.progress.is_handed());
+            let place = self.grants.once.iter().position(is_ready)?;
+            let key = self.grants.once.remove(place)?;
+            // One that came back meanwhile goes its own way.
+            let is_new =
+                |one: &&Delivery| !one.progress.again && !base.holdings.is_outdated(key);
             let Some(first) = waits(key).filter(is_new) else { continue };
-            let rule = base.options.rules.get(first.spec.rule);
+            let (from, rule) = (first.spec.output, base.options.rules.get(first.spec.rule));
+            let (size, class) = (first.size, first.spec.class);
             let permits = self.alarm_permits(base, seat, |peer, _| self.answers_in(base, peer));
             let free = |(at, _, (_, peer)): &(Time, Duration, Permit)| {
-                *at <= base.now && rule.may_go_by(*peer)
+                *at <= base.now && *peer != from && rule.may_go_by(*peer)
             };
             let Some((.., permit)) = permits.into_iter().find(free) else { continue };
-            self.take_again(base, seat.output, (ALARM, key));
-            let choice = Choice { class: ALARM, timing: Timing::Late };
-            return self.send_by(base, (key, choice), permit);
+            self.grants.send_second(base.now, key, permit, size);
+            let path = PathId { output: permit.1, lane: base.options.lane_of(permit.1, class) };
+            self.count_redirected(permit.1, size);
+            let (start, end) = (Size::ZERO, size);
+            let cut = Cut { start, end, number: 0, again: true, is_last: true };
+            return Some(self.transmit(base, key, path, cut));
         }
     }
 
@@ -271,7 +287,7 @@ impl Egress {
         let waits = |class: ClassId| {
             let lane = usize::from(base.options.lane_of(peer, class));
             let lane = &self.outputs[usize::from(peer.0)].lanes[lane];
-            let oldest = base.holdings.queues().oldest_on(&lane.unconfirmed, class, |_| true)?;
+            let oldest = base.holdings.queues().oldest_on(&lane.unconfirmed, class, |_, _| true)?;
             let picked_at = base.holdings.delivery(oldest)?.progress.picked_at;
             Some(base.now.since(picked_at))
         };
@@ -279,7 +295,8 @@ impl Egress {
         let known = known.filter_map(|((Reverse(class), _), grant)| {
             Some(grant.takes(base.now)?.max(waits(*class).unwrap_or_default()))
         });
-        known.min().unwrap_or_default().max(waits(ALARM).unwrap_or_default())
+        let second = self.grants.second_since(peer).map(|at| base.now.since(at));
+        known.min().unwrap_or_default().max(waits(ALARM).max(second).unwrap_or_default())
     }
 
     /// Whether a neighbour's connection is there and has room for a record of a class.
@@ -314,10 +331,14 @@ impl Egress {
         if of != choice.class {
             self.grants.lifted.insert(key, of);
         }
-        let state = &mut self.outputs[usize::from(peer.0)];
-        state.redirected.0 += 1;
-        state.redirected.1 += size;
+        self.count_redirected(peer, size);
         Some(transmit)
+    }
+
+    fn count_redirected(&mut self, peer: OutputId, size: Size) {
+        let (records, bytes) = &mut self.outputs[usize::from(peer.0)].redirected;
+        *records += 1;
+        *bytes += size;
     }
 
     /// What an agent of the fleet wants to know: of the uplink, and of our own classes on it. `None` where
