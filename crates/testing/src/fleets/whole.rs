@@ -191,6 +191,7 @@ impl Member for Whole {
 
     fn lose(&mut self, now: Time, peer: usize) {
         self.process.pass(now, self.tick);
+        self.note_picked();
         let output = output_to(self.place, peer);
         self.may_repeat += self.process.open_on(output);
         self.process.links[peer] += 1;
