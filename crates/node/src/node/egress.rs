@@ -10,6 +10,7 @@
 //! | this file | one way to hand over |
 //! | `choice.rs` | which record an uplink takes next |
 //! | `redirection.rs` | which record a neighbour's uplink takes |
+//! | `ways.rs` | an alarm by two ways: which ends it, and when it goes again |
 //! | `outage.rs` | an uplink that carries nothing: how it is known, and what leaves by neighbours then |
 //! | `answers.rs` | what comes back: bytes handed over, confirmations, paths up and down, figures |
 //! | `measures.rs` | rates, loads and states, for schedulers, scripts and people |
@@ -22,6 +23,7 @@ mod measures;
 mod outage;
 mod redirection;
 mod state;
+mod ways;
 
 use tidegate_capacity as capacity;
 use tidegate_capacity::uplink::Uplink;

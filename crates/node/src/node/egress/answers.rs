@@ -3,7 +3,7 @@
 use tidegate_schedule::queue::{Delivery, DeliveryKey, ListEnd};
 use tidegate_types::units::{Rate, Size, Time};
 
-use super::{ALARM, Egress};
+use super::Egress;
 use super::state::{LaneState, OutputState};
 use crate::io::{Destination, Event, OutputId, PathId, PathSample, PathState};
 use crate::node::base::Base;
@@ -47,71 +47,6 @@ impl Egress {
             output.lanes.iter().position(is_next).map(|lane| (index, lane))
         };
         self.outputs.iter().enumerate().find_map(lane_of).or(first)
-    }
-
-    /// A destination's answer ends a delivery, by whichever of its ways: takes it off its connection's list and answers
-    /// with its number there; `None` for a stale handle, another destination, or a record not yet wholly picked.
-    #[inline]
-    pub(crate) fn ended(
-        &mut self,
-        base: &mut Base,
-        destination: Destination,
-        key: DeliveryKey,
-    ) -> Option<u64> {
-        let Destination::Output(output) = destination else { return None };
-        let Some(picked_at) = self.grants.answered_second(base.now, key, output) else {
-            return self.first_answered(base, output, key);
-        };
-        let number = base.holdings.delivery(key)?.progress.number;
-        if !self.recall(base, key) {
-            return None;
-        }
-        self.grants.leave_first(key, base.holdings.delivery(key)?);
-        base.holdings.go_on(key, output, picked_at);
-        Some(number)
-    }
-
-    /// A destination gave a delivery back: answers whether it goes again, which it does once its last way is lost; `None`
-    /// as above.
-    pub(crate) fn given_back(
-        &mut self,
-        base: &mut Base,
-        destination: Destination,
-        key: DeliveryKey,
-    ) -> Option<bool> {
-        let Destination::Output(output) = destination else { return None };
-        if self.grants.answered_second(base.now, key, output).is_some() {
-            return Some(false);
-        }
-        self.first_answered(base, output, key)?;
-        Some(!self.goes_on(base, key))
-    }
-
-    /// The output on which a delivery stands answered for it.
-    #[inline]
-    fn first_answered(
-        &mut self,
-        base: &mut Base,
-        output: OutputId,
-        key: DeliveryKey,
-    ) -> Option<u64> {
-        let Delivery { spec, progress, .. } = base.holdings.delivery(key)?;
-        let (first, number) = (spec.output, progress.number);
-        if first != output || !self.recall(base, key) {
-            return None;
-        }
-        self.grants.answered(base.now, key, base.holdings.delivery(key)?);
-        Some(number)
-    }
-
-    /// A delivery that was taken off its connection's list goes on by its second way; false where it has none.
-    fn goes_on(&mut self, base: &mut Base, key: DeliveryKey) -> bool {
-        let Some((peer, picked_at)) = self.grants.take_second(key) else { return false };
-        base.holdings.go_on(key, peer, picked_at);
-        let lane = usize::from(base.options.lane_of(peer, ALARM));
-        let lane = &mut self.outputs[usize::from(peer.0)].lanes[lane];
-        base.holdings.await_fate(&mut lane.unconfirmed, key);
-        true
     }
 
     /// Gives up waiting for the answer to a delivery; false if it is not wholly sent.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tidegate_capacity::RateControllerName;
 use tidegate_schedule::Choice;
-use tidegate_schedule::queue::{Delivery, DeliveryKey, DeliveryState, Timing};
+use tidegate_schedule::queue::{DeliveryKey, Timing};
 use tidegate_types::amount::Amount;
 use tidegate_types::class::ClassId;
 use tidegate_types::demand::{Measured, gross_demand};
@@ -19,9 +19,8 @@ use tidegate_types::units::{Rate, Size, Time};
 use super::grants::{GrantPacer, Permit, RESTLESS};
 use super::measures::backlog_on;
 use super::{ALARM, Egress, Handing};
-use crate::io::{Event, Output, OutputId, PathId};
+use crate::io::{Event, Output, OutputId};
 use crate::node::base::Base;
-use crate::node::holdings::Cut;
 use crate::options::{FleetSeat, UplinkOptions};
 
 /// What the uplink carries within this stays here: it would be there sooner by itself, and an uplink must
@@ -124,7 +123,7 @@ impl Egress {
     }
 
     /// The permits by which an alarm may go, from when on, and in which order those that are free.
-    fn alarm_permits<K: Ord>(
+    pub(super) fn alarm_permits<K: Ord>(
         &self,
         base: &Base,
         seat: FleetSeat,
@@ -191,46 +190,6 @@ impl Egress {
         None
     }
 
-    /// Whether an alarm that goes by an output for the first time may go by a second way as well: a neighbour's, where our
-    /// own uplink was late a moment ago and alarms are few.
-    pub(super) fn may_go_twice(&self, base: &Base, key: DeliveryKey, output: OutputId) -> bool {
-        let is_restless = self.grants.are_few && self.grants.restless_until > base.now;
-        let Some(seat) = base.options.fleet.filter(|_| is_restless) else { return false };
-        let queue = base.holdings.delivery(key).map(|delivery| delivery.queue);
-        let home = queue.and_then(|queue| base.holdings.queues().spec(queue));
-        let is_ours = home.is_some_and(|home| home.output == seat.output);
-        let has_other = self.grants.all.keys().any(|(_, peer)| *peer != output);
-        is_ours && has_other && !base.holdings.is_lent(key)
-    }
-
-    /// Sends an alarm that went by one way by a second one as well, marked: the neighbour that answers soonest.
-    fn send_twice(&mut self, base: &mut Base, seat: FleetSeat) -> Option<Output> {
-        loop {
-            let delivery = |key| base.holdings.delivery(key);
-            let waits = |key| delivery(key).filter(|one| one.place() == DeliveryState::Unconfirmed);
-            let is_ready = |key: &_| waits(*key).is_none_or(|one| one.progress.is_handed());
-            let place = self.grants.once.iter().position(is_ready)?;
-            let key = self.grants.once.remove(place)?;
-            // One that came back meanwhile goes its own way.
-            let is_new =
-                |one: &&Delivery| !one.progress.again && !base.holdings.is_outdated(key);
-            let Some(first) = waits(key).filter(is_new) else { continue };
-            let (from, rule) = (first.spec.output, base.options.rules.get(first.spec.rule));
-            let (size, class) = (first.size, first.spec.class);
-            let permits = self.alarm_permits(base, seat, |peer, _| self.answers_in(base, peer));
-            let free = |(at, _, (_, peer)): &(Time, Duration, Permit)| {
-                *at <= base.now && *peer != from && rule.may_go_by(*peer)
-            };
-            let Some((.., permit)) = permits.into_iter().find(free) else { continue };
-            self.grants.send_second(base.now, key, permit, size);
-            let path = PathId { output: permit.1, lane: base.options.lane_of(permit.1, class) };
-            self.count_redirected(permit.1, size);
-            let (start, end) = (Size::ZERO, size);
-            let cut = Cut { start, end, number: 0, again: true, is_last: true };
-            return Some(self.transmit(base, key, path, cut));
-        }
-    }
-
     /// Looks whether alarms alone are more than our uplink carries, while a neighbour that is there reserves for them; and
     /// whether they are few.
     fn note_flood(&mut self, base: &Base, seat: FleetSeat) -> bool {
@@ -283,7 +242,7 @@ impl Egress {
 
     /// How long a neighbour takes to answer for an alarm, as far as can be seen: as its newest answer for any class did, or
     /// as long as one has been waiting. Zero where nobody knows: the next alarm tries.
-    fn answers_in(&self, base: &Base, peer: OutputId) -> Duration {
+    pub(super) fn answers_in(&self, base: &Base, peer: OutputId) -> Duration {
         let waits = |class: ClassId| {
             let lane = usize::from(base.options.lane_of(peer, class));
             let lane = &self.outputs[usize::from(peer.0)].lanes[lane];
@@ -335,7 +294,7 @@ impl Egress {
         Some(transmit)
     }
 
-    fn count_redirected(&mut self, peer: OutputId, size: Size) {
+    pub(super) fn count_redirected(&mut self, peer: OutputId, size: Size) {
         let (records, bytes) = &mut self.outputs[usize::from(peer.0)].redirected;
         *records += 1;
         *bytes += size;
