@@ -10,13 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use slotmap::SparseSecondaryMap;
-use tidegate_schedule::queue::{Delivery, DeliveryKey};
+use tidegate_schedule::queue::{Delivery, DeliveryKey, Progress, QueueSpec};
 use tidegate_types::amount::Amount;
 use tidegate_types::class::ClassId;
 use tidegate_types::limits::RELAY_CREDIT;
 use tidegate_types::units::{Size, Time};
 
-use super::ways::SecondWay;
 use crate::io::{OutputId, PathId};
 use crate::options::NodeOptions;
 
@@ -131,7 +130,7 @@ impl GrantPacer {
     }
 
     /// So much of what is under way gets no answer any more.
-    pub(super) fn forgive(&mut self, size: Size) {
+    fn forgive(&mut self, size: Size) {
         self.under_way = self.under_way.saturating_sub(size);
     }
 
@@ -143,6 +142,16 @@ impl GrantPacer {
 
 /// Which grant: the class that it is for, and by which output.
 pub(super) type Permit = (Reverse<ClassId>, OutputId);
+
+/// An alarm's second way, by a neighbour, beside the one that its delivery stands on; or what is left of two when the other one
+/// confirmed it. Its credit stays taken until that neighbour answers, or its connection is lost.
+#[derive(Clone, Copy, Debug)]
+struct SecondWay {
+    class: ClassId,
+    permit: Permit,
+    size: Size,
+    picked_at: Time,
+}
 
 /// What is granted, the least urgent class first: what is urgent leaves the node last, while its uplink carries.
 #[derive(Debug, Default)]
@@ -159,17 +168,82 @@ pub(super) struct Grants {
     pub(super) are_few: bool,
     pub(super) once: VecDeque<DeliveryKey>,
     /// At most one for a delivery; the credit of each bounds them.
-    pub(super) second_ways: BTreeMap<DeliveryKey, SecondWay>,
+    second_ways: BTreeMap<DeliveryKey, SecondWay>,
 }
 
 impl Grants {
     /// A neighbour's connection of some classes is gone, with what was under way there.
     pub(super) fn lost(&mut self, path: PathId, options: &NodeOptions) {
-        self.lost_seconds(path, options);
+        let is_lost = |way: &SecondWay| {
+            way.permit.1 == path.output && options.lane_of(path.output, way.class) == path.lane
+        };
+        for (_, way) in self.second_ways.extract_if(.., |_, way| is_lost(way)) {
+            let grant = self.all.get_mut(&way.permit);
+            grant.into_iter().for_each(|grant| grant.forgive(way.size));
+        }
         for (&(Reverse(class), peer), grant) in &mut self.all {
             if peer == path.output && options.lane_of(peer, class) == path.lane {
                 grant.lost();
             }
+        }
+    }
+
+    /// An alarm goes by a second way.
+    pub(super) fn send_second(
+        &mut self,
+        now: Time,
+        key: DeliveryKey,
+        permit: Permit,
+        delivery: &Delivery,
+    ) {
+        let Delivery { spec: QueueSpec { class, .. }, size, .. } = *delivery;
+        if let Some(grant) = self.all.get_mut(&permit) {
+            grant.send(now, size);
+            self.second_ways.insert(key, SecondWay { class, permit, size, picked_at: now });
+        }
+    }
+
+    /// Whether a delivery has a second way.
+    pub(super) fn has_second(&self, key: DeliveryKey) -> bool {
+        self.second_ways.contains_key(&key)
+    }
+
+    /// Since when a second way by a neighbour has been waiting for its answer.
+    pub(super) fn second_since(&self, peer: OutputId) -> Option<Time> {
+        let here = self.second_ways.values().filter(|way| way.permit.1 == peer);
+        here.map(|way| way.picked_at).min()
+    }
+
+    /// A neighbour answered for a second way: answers with when that was taken.
+    pub(super) fn answered_second(
+        &mut self,
+        now: Time,
+        key: DeliveryKey,
+        by: OutputId,
+    ) -> Option<Time> {
+        self.second_ways.get(&key).filter(|way| way.permit.1 == by)?;
+        let SecondWay { permit, size, picked_at, .. } = self.second_ways.remove(&key)?;
+        if let Some(grant) = self.all.get_mut(&permit) {
+            grant.answered(now, size, now.since(picked_at));
+        }
+        Some(picked_at)
+    }
+
+    /// A delivery goes on by its second way: by whom, and since when.
+    pub(super) fn take_second(&mut self, key: DeliveryKey) -> Option<(OutputId, Time)> {
+        let SecondWay { permit: (Reverse(of), peer), picked_at, .. } =
+            self.second_ways.remove(&key)?;
+        self.lifted.insert(key, of);
+        Some((peer, picked_at))
+    }
+
+    /// A delivery ends by its second way: the neighbour by whom the first one went has no answer yet.
+    pub(super) fn leave_first(&mut self, key: DeliveryKey, delivery: &Delivery) {
+        let Delivery { spec, size, progress: Progress { picked_at, .. }, .. } = *delivery;
+        let permit = (Reverse(self.lifted.remove(key).unwrap_or(spec.class)), spec.output);
+        if self.all.contains_key(&permit) {
+            let class = spec.class;
+            self.second_ways.insert(key, SecondWay { class, permit, size, picked_at });
         }
     }
 

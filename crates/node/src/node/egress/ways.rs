@@ -13,89 +13,17 @@
 //! back what it carries, so who has the other copy of a delivery that ended sends it on, or gives it back. What that takes of
 //! the neighbour's credit stays taken until then: a silent one is sent no more than that.
 
-use std::cmp::Reverse;
 use std::time::Duration;
 
-use tidegate_schedule::queue::{Delivery, DeliveryKey, DeliveryState, Progress};
+use tidegate_schedule::queue::{Delivery, DeliveryKey, DeliveryState};
 use tidegate_types::units::{Size, Time};
 
-use super::grants::{Grants, Permit};
+use super::grants::Permit;
 use super::{ALARM, Egress};
 use crate::io::{Destination, Output, OutputId, PathId};
 use crate::node::base::Base;
 use crate::node::holdings::Cut;
-use crate::options::{FleetSeat, NodeOptions};
-
-/// An alarm's second way, by a neighbour, beside the one that its delivery stands on; or what is left of two when the other one
-/// confirmed it. Its credit stays taken until that neighbour answers, or its connection is lost.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SecondWay {
-    permit: Permit,
-    size: Size,
-    picked_at: Time,
-}
-
-impl Grants {
-    /// An alarm goes by a second way.
-    pub(super) fn send_second(&mut self, now: Time, key: DeliveryKey, permit: Permit, size: Size) {
-        let Some(grant) = self.all.get_mut(&permit) else { return };
-        grant.send(now, size);
-        self.second_ways.insert(key, SecondWay { permit, size, picked_at: now });
-    }
-
-    /// Whether a delivery has a second way.
-    pub(super) fn has_second(&self, key: DeliveryKey) -> bool {
-        self.second_ways.contains_key(&key)
-    }
-
-    /// Since when a second way by a neighbour has been waiting for its answer.
-    pub(super) fn second_since(&self, peer: OutputId) -> Option<Time> {
-        let here = self.second_ways.values().filter(|way| way.permit.1 == peer);
-        here.map(|way| way.picked_at).min()
-    }
-
-    /// A neighbour answered for a second way: answers with when that was taken.
-    pub(super) fn answered_second(
-        &mut self,
-        now: Time,
-        key: DeliveryKey,
-        by: OutputId,
-    ) -> Option<Time> {
-        self.second_ways.get(&key).filter(|way| way.permit.1 == by)?;
-        let SecondWay { permit, size, picked_at } = self.second_ways.remove(&key)?;
-        if let Some(grant) = self.all.get_mut(&permit) {
-            grant.answered(now, size, now.since(picked_at));
-        }
-        Some(picked_at)
-    }
-
-    /// A delivery goes on by its second way: by whom, and since when.
-    pub(super) fn take_second(&mut self, key: DeliveryKey) -> Option<(OutputId, Time)> {
-        let SecondWay { permit: (Reverse(of), peer), picked_at, .. } =
-            self.second_ways.remove(&key)?;
-        self.lifted.insert(key, of);
-        Some((peer, picked_at))
-    }
-
-    /// A delivery ends by its second way: the neighbour by whom the first one went has no answer yet.
-    pub(super) fn leave_first(&mut self, key: DeliveryKey, delivery: &Delivery) {
-        let Delivery { spec, size, progress: Progress { picked_at, .. }, .. } = *delivery;
-        let permit = (Reverse(self.lifted.remove(key).unwrap_or(spec.class)), spec.output);
-        if self.all.contains_key(&permit) {
-            self.second_ways.insert(key, SecondWay { permit, size, picked_at });
-        }
-    }
-
-    /// A neighbour's connection is gone, with the second ways by it.
-    pub(super) fn lost_seconds(&mut self, path: PathId, options: &NodeOptions) {
-        let is_lane = options.lane_of(path.output, ALARM) == path.lane;
-        let is_lost = |way: &SecondWay| is_lane && way.permit.1 == path.output;
-        for (_, way) in self.second_ways.extract_if(.., |_, way| is_lost(way)) {
-            let grant = self.all.get_mut(&way.permit);
-            grant.into_iter().for_each(|grant| grant.forgive(way.size));
-        }
-    }
-}
+use crate::options::FleetSeat;
 
 impl Egress {
     /// Whether an alarm that goes by an output for the first time may go by a second way as well: a neighbour's, where our
@@ -128,7 +56,7 @@ impl Egress {
                 *at <= base.now && *peer != from && rule.may_go_by(*peer)
             };
             let Some((.., permit)) = permits.into_iter().find(free) else { continue };
-            self.grants.send_second(base.now, key, permit, size);
+            self.grants.send_second(base.now, key, permit, first);
             let path = PathId { output: permit.1, lane: base.options.lane_of(permit.1, class) };
             self.count_redirected(permit.1, size);
             let (start, end) = (Size::ZERO, size);
