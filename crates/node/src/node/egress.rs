@@ -10,6 +10,7 @@
 //! | this file | one way to hand over |
 //! | `choice.rs` | which record an uplink takes next |
 //! | `redirection.rs` | which record a neighbour's uplink takes |
+//! | `ways.rs` | an alarm by two ways: which ends it, and when it goes again |
 //! | `outage.rs` | an uplink that carries nothing: how it is known, and what leaves by neighbours then |
 //! | `answers.rs` | what comes back: bytes handed over, confirmations, paths up and down, figures |
 //! | `measures.rs` | rates, loads and states, for schedulers, scripts and people |
@@ -22,6 +23,7 @@ mod measures;
 mod outage;
 mod redirection;
 mod state;
+mod ways;
 
 use tidegate_capacity as capacity;
 use tidegate_capacity::uplink::Uplink;
@@ -132,34 +134,34 @@ impl Egress {
     fn hand_over(&mut self, base: &mut Base, handing: Handing) -> Output {
         let Handing { key, output, choice, piece } = handing;
         let lane_index = base.options.lane_of(output, choice.class);
-        let state = &mut self.outputs[usize::from(output.0)];
-        let path = state.first_path + usize::from(lane_index);
-        let lane = &mut state.lanes[usize::from(lane_index)];
-        let spec = base.holdings.delivery(key).map(|delivery| delivery.spec);
-        let metered = spec.map_or(choice.class, |spec| metered(&base.options, spec));
-        let cut = base.holdings.take_cut(base.now, key, piece, &mut lane.last_number);
-        let Cut { start, end, number, again, is_last } = cut;
-        if is_last {
+        let lane = &mut self.outputs[usize::from(output.0)].lanes[usize::from(lane_index)];
+        let mut cut = base.holdings.take_cut(base.now, key, piece, &mut lane.last_number);
+        if cut.is_last {
             lane.current = lane.current.filter(|(current, _)| *current != key);
             base.holdings.await_fate(&mut lane.unconfirmed, key);
         } else {
             lane.current.get_or_insert((key, choice.timing));
         }
-        let is_new = choice.class == ALARM && start == Size::ZERO && is_last && !again;
-        let may_go_twice = is_new && self.grants.are_few && self.grants.restless_until > base.now;
-        let is_own = base.options.fleet.is_some_and(|seat| seat.output == output);
-        let has_other = !self.grants.all.is_empty() && !base.holdings.is_lent(key);
-        let goes_twice = may_go_twice && is_own && has_other;
-        self.grants.once.extend(goes_twice.then_some(key));
-        lane.picked.push_back(Picked { key, class: metered, piece, number, is_last });
-        self.uplinks[state.uplink].uplink.picked_for(base.now, path, piece);
-        Output::Transmit {
-            path: PathId { output, lane: lane_index },
-            id: key.into(),
-            range: start.0..end.0,
+        let is_new = choice.class == ALARM && cut.start == Size::ZERO && cut.is_last && !cut.again;
+        if is_new && self.may_go_twice(base, key, output) {
+            self.grants.once.push_back(key);
             // Nobody knows which of two copies comes first.
-            again: again || goes_twice,
+            cut.again = true;
         }
+        self.transmit(base, key, PathId { output, lane: lane_index }, cut)
+    }
+
+    /// Gives a cut to the driver.
+    fn transmit(&mut self, base: &Base, key: DeliveryKey, path: PathId, cut: Cut) -> Output {
+        let Cut { start, end, number, again, is_last } = cut;
+        let spec = base.holdings.delivery(key).map(|delivery| delivery.spec);
+        let class = spec.map_or(ALARM, |spec| metered(&base.options, spec));
+        let state = &mut self.outputs[usize::from(path.output.0)];
+        let (lane, piece) = (usize::from(path.lane), end - start);
+        state.lanes[lane].picked.push_back(Picked { key, class, piece, number, is_last });
+        let uplink = &mut self.uplinks[state.uplink].uplink;
+        uplink.picked_for(base.now, state.first_path + lane, piece);
+        Output::Transmit { path, id: key.into(), range: start.0..end.0, again }
     }
 
     /// Takes everything off the connections: the node gives up what it holds.

@@ -21,7 +21,7 @@ impl Node {
         ahead::deliveries(&self.base.holdings, ids);
         for &id in ids {
             let key = DeliveryKey::from(id);
-            if let Some(number) = self.answered(destination, key) {
+            if let Some(number) = self.egress.ended(&mut self.base, destination, key) {
                 self.egress.takes_again(&mut self.base, destination);
                 self.base.holdings.handed(self.base.now, key, number);
                 self.finish(key, Fate::Confirmed);
@@ -45,21 +45,22 @@ impl Node {
     ) {
         for &id in ids {
             let key = DeliveryKey::from(id);
-            if self.answered(destination, key).is_none() {
-                continue;
-            }
             match reason {
-                Refusal::Final(reason) => self.finish(key, Fate::Dropped(reason)),
+                Refusal::Final(reason) => {
+                    if self.egress.ended(&mut self.base, destination, key).is_some() {
+                        self.finish(key, Fate::Dropped(reason));
+                    }
+                }
                 Refusal::Retry => {
+                    let given_back = self.egress.given_back(&mut self.base, destination, key);
+                    let Some(goes_again) = given_back else { continue };
                     self.egress.refused_for_now(self.base.now, destination);
-                    self.send_again(key, false);
+                    if goes_again {
+                        self.send_again(key, false);
+                    }
                 }
             }
         }
-    }
-
-    fn answered(&mut self, from: Destination, key: DeliveryKey) -> Option<u64> {
-        self.egress.answered(&mut self.base, from, key)
     }
 
     /// A connection came up or went down; what was under way on it is sent again.

@@ -63,11 +63,11 @@ impl Queues {
         &self,
         list: &List,
         class: ClassId,
-        is_of: impl Fn(RuleId) -> bool,
+        is_it: impl Fn(DeliveryKey, RuleId) -> bool,
     ) -> Option<DeliveryKey> {
         let mut all = std::iter::successors(list.front, |&key| self.deliveries[key].next);
-        let is_meant = |spec: &QueueSpec| spec.class == class && is_of(spec.rule);
-        all.find(|&key| is_meant(&self.deliveries[key].spec))
+        let is_meant = |key, spec: &QueueSpec| spec.class == class && is_it(key, spec.rule);
+        all.find(|&key| is_meant(key, &self.deliveries[key].spec))
     }
 
     /// The oldest waiting delivery of a queue.

@@ -178,9 +178,7 @@ impl Member for Whole {
             Word::Record(life, id, class, item) => self.relay(from, (life, id), class, item),
             Word::Answer(life, ..) if life != self.process.links[from] => {}
             Word::Answer(_, id, is_confirmed, was_picked) => {
-                if let Some(((_, seq, _), _)) = self.process.begun.get(&id) {
-                    self.process.away.remove(seq);
-                }
+                self.process.away.remove(&(id, from));
                 self.may_repeat += u64::from(!is_confirmed && was_picked);
                 self.settle(output_to(self.place, from), id, is_confirmed);
             }
@@ -193,10 +191,11 @@ impl Member for Whole {
 
     fn lose(&mut self, now: Time, peer: usize) {
         self.process.pass(now, self.tick);
+        self.note_picked();
         let output = output_to(self.place, peer);
         self.may_repeat += self.process.open_on(output);
         self.process.links[peer] += 1;
-        self.process.away.retain(|_, other| *other != peer);
+        self.process.away.retain(|(_, other), _| *other != peer);
         self.process.set(output, PathState::Down);
         self.agent.handle(now, AgentInput::PeerLost(NodeId(peer as u64)));
     }
@@ -241,7 +240,8 @@ impl Member for Whole {
     /// For a while after its start a node does not know what it sent before.
     fn is_away(&self, seq: Seq, provider: usize) -> bool {
         let is_young = self.process.wire.now < self.process.began + RELAY_TAKE_BACK;
-        is_young || self.process.away.get(&seq) == Some(&provider)
+        let mut away = self.process.away.iter();
+        is_young || away.any(|((_, at), one)| (*at, *one) == (provider, seq))
     }
 
     fn take_came(&mut self) -> Vec<usize> {

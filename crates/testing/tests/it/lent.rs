@@ -3,3 +3,4 @@
 mod hurrying;
 mod redirecting;
 mod relaying;
+mod two_ways;

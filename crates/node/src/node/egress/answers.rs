@@ -33,40 +33,20 @@ impl Egress {
         }
     }
 
-    /// The output and the lane of a delivery with cuts under way.
+    /// The output and the lane of a delivery with cuts under way: the one that it stands on, or that of its second way.
     fn lane_that_sends(&self, base: &Base, key: DeliveryKey) -> Option<(usize, usize)> {
-        if let Some(Delivery { spec, .. }) = base.holdings.delivery(key) {
-            let lane = base.options.lane_of(spec.output, spec.class);
-            return Some((usize::from(spec.output.0), usize::from(lane)));
-        }
         let is_next = |lane: &LaneState| lane.picked.front().is_some_and(|cut| cut.key == key);
+        let first = base.holdings.delivery(key).map(|Delivery { spec, .. }| {
+            let lane = base.options.lane_of(spec.output, spec.class);
+            (usize::from(spec.output.0), usize::from(lane))
+        });
+        if first.is_some_and(|(output, lane)| is_next(&self.outputs[output].lanes[lane])) {
+            return first;
+        }
         let lane_of = |(index, output): (usize, &OutputState)| {
             output.lanes.iter().position(is_next).map(|lane| (index, lane))
         };
-        self.outputs.iter().enumerate().find_map(lane_of)
-    }
-
-    /// A destination answered for a delivery: takes it off its connection's list and answers with its number
-    /// there; `None` for a stale handle, another destination, or a record not yet wholly picked.
-    #[inline]
-    pub(crate) fn answered(
-        &mut self,
-        base: &mut Base,
-        destination: Destination,
-        key: DeliveryKey,
-    ) -> Option<u64> {
-        let Delivery { spec, progress, .. } = base.holdings.delivery(key)?;
-        let (output, number) = (spec.output, progress.number);
-        if destination != Destination::Output(output) {
-            return None;
-        }
-        if !self.recall(base, key) {
-            return None;
-        }
-        if let Some(delivery) = base.holdings.delivery(key) {
-            self.grants.answered(base.now, key, delivery);
-        }
-        Some(number)
+        self.outputs.iter().enumerate().find_map(lane_of).or(first)
     }
 
     /// Gives up waiting for the answer to a delivery; false if it is not wholly sent.
@@ -128,7 +108,9 @@ impl Egress {
         let mut lost: Vec<DeliveryKey> = current.into_iter().map(|(key, _)| key).collect();
         while let Some(key) = unconfirmed.at(ListEnd::Back) {
             base.holdings.take_unconfirmed(&mut unconfirmed, key);
-            lost.push(key);
+            if !self.goes_on(base, key) {
+                lost.push(key);
+            }
         }
         let destination = Destination::Output(path.output);
         let event = Event::Destination { destination, up: is_any_up };

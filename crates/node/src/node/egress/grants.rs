@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use slotmap::SparseSecondaryMap;
-use tidegate_schedule::queue::{Delivery, DeliveryKey};
+use tidegate_schedule::queue::{Delivery, DeliveryKey, Progress, QueueSpec};
 use tidegate_types::amount::Amount;
 use tidegate_types::class::ClassId;
 use tidegate_types::limits::RELAY_CREDIT;
@@ -21,8 +21,11 @@ use crate::options::NodeOptions;
 
 /// What may go at once after a pause: a node is not asked more often.
 const BURST: Duration = Duration::from_millis(20);
-/// How long after our own uplink was late for an alarm each that goes by it goes by a neighbour as well.
+/// How long after our own uplink was late for an alarm each goes by a second way as well.
 pub(super) const RESTLESS: Duration = Duration::from_secs(10);
+/// What may be without an answer of alarms however small a grant is, a packet: a neighbour that is idle has shown little of
+/// what it carries.
+const ALARMS_MIN: Size = Size(1460);
 /// How long a provider that gives a record back is sent nothing: another one may take it.
 const GIVEN_BACK: Duration = Duration::from_millis(20);
 /// An answer that is older says nothing: the next alarm tries.
@@ -89,7 +92,8 @@ impl GrantPacer {
 
     /// The same for an alarm. No pace holds it up: a provider that has no room for it gives it back at once.
     pub(super) fn next_alarm(&self, now: Time) -> Option<Time> {
-        (self.under_way < self.credit(now)).then_some(self.shut_until)
+        let credit = Some(self.credit(now)).filter(|credit| *credit > Size::ZERO)?;
+        (self.under_way < credit.max(ALARMS_MIN)).then_some(self.shut_until)
     }
 
     /// Up to when it is used by what was sent.
@@ -110,7 +114,7 @@ impl GrantPacer {
     /// A record that went `took` ago has its answer.
     pub(super) fn answered(&mut self, now: Time, size: Size, took: Duration) {
         self.newest = Some((now, took));
-        self.under_way = self.under_way.saturating_sub(size);
+        self.forgive(size);
         self.fastest = Some(self.fastest.map_or(took, |fastest| fastest.min(took)));
     }
 
@@ -125,7 +129,12 @@ impl GrantPacer {
         self.shut_until = now + GIVEN_BACK;
     }
 
-    /// Nothing of what is under way gets an answer any more.
+    /// So much of what is under way gets no answer any more.
+    fn forgive(&mut self, size: Size) {
+        self.under_way = self.under_way.saturating_sub(size);
+    }
+
+    /// The same for all of it.
     pub(super) fn lost(&mut self) {
         (self.under_way, self.fastest) = (Size::ZERO, None);
     }
@@ -133,6 +142,16 @@ impl GrantPacer {
 
 /// Which grant: the class that it is for, and by which output.
 pub(super) type Permit = (Reverse<ClassId>, OutputId);
+
+/// An alarm's second way, by a neighbour, beside the one that its delivery stands on; or what is left of two when the other one
+/// confirmed it. Its credit stays taken until that neighbour answers, or its connection is lost.
+#[derive(Clone, Copy, Debug)]
+struct SecondWay {
+    class: ClassId,
+    permit: Permit,
+    size: Size,
+    picked_at: Time,
+}
 
 /// What is granted, the least urgent class first: what is urgent leaves the node last, while its uplink carries.
 #[derive(Debug, Default)]
@@ -144,20 +163,87 @@ pub(super) struct Grants {
     pub(super) names: BTreeMap<OutputId, Arc<str>>,
     /// When a pace lets the next record go.
     pub(super) wake: Option<Time>,
-    /// Until when each alarm that goes by our own uplink goes by a neighbour as well, while they are few; and those that
-    /// went so far only by that one.
+    /// Until when each alarm goes by a second way as well, while they are few; and those that went so far only by one.
     pub(super) restless_until: Time,
     pub(super) are_few: bool,
     pub(super) once: VecDeque<DeliveryKey>,
+    /// At most one for a delivery; the credit of each bounds them.
+    second_ways: BTreeMap<DeliveryKey, SecondWay>,
 }
 
 impl Grants {
     /// A neighbour's connection of some classes is gone, with what was under way there.
     pub(super) fn lost(&mut self, path: PathId, options: &NodeOptions) {
+        let is_lost = |way: &SecondWay| {
+            way.permit.1 == path.output && options.lane_of(path.output, way.class) == path.lane
+        };
+        for (_, way) in self.second_ways.extract_if(.., |_, way| is_lost(way)) {
+            let grant = self.all.get_mut(&way.permit);
+            grant.into_iter().for_each(|grant| grant.forgive(way.size));
+        }
         for (&(Reverse(class), peer), grant) in &mut self.all {
             if peer == path.output && options.lane_of(peer, class) == path.lane {
                 grant.lost();
             }
+        }
+    }
+
+    /// An alarm goes by a second way.
+    pub(super) fn send_second(
+        &mut self,
+        now: Time,
+        key: DeliveryKey,
+        permit: Permit,
+        delivery: &Delivery,
+    ) {
+        let Delivery { spec: QueueSpec { class, .. }, size, .. } = *delivery;
+        if let Some(grant) = self.all.get_mut(&permit) {
+            grant.send(now, size);
+            self.second_ways.insert(key, SecondWay { class, permit, size, picked_at: now });
+        }
+    }
+
+    /// Whether a delivery has a second way.
+    pub(super) fn has_second(&self, key: DeliveryKey) -> bool {
+        self.second_ways.contains_key(&key)
+    }
+
+    /// Since when a second way by a neighbour has been waiting for its answer.
+    pub(super) fn second_since(&self, peer: OutputId) -> Option<Time> {
+        let here = self.second_ways.values().filter(|way| way.permit.1 == peer);
+        here.map(|way| way.picked_at).min()
+    }
+
+    /// A neighbour answered for a second way: answers with when that was taken.
+    pub(super) fn answered_second(
+        &mut self,
+        now: Time,
+        key: DeliveryKey,
+        by: OutputId,
+    ) -> Option<Time> {
+        self.second_ways.get(&key).filter(|way| way.permit.1 == by)?;
+        let SecondWay { permit, size, picked_at, .. } = self.second_ways.remove(&key)?;
+        if let Some(grant) = self.all.get_mut(&permit) {
+            grant.answered(now, size, now.since(picked_at));
+        }
+        Some(picked_at)
+    }
+
+    /// A delivery goes on by its second way: by whom, and since when.
+    pub(super) fn take_second(&mut self, key: DeliveryKey) -> Option<(OutputId, Time)> {
+        let SecondWay { permit: (Reverse(of), peer), picked_at, .. } =
+            self.second_ways.remove(&key)?;
+        self.lifted.insert(key, of);
+        Some((peer, picked_at))
+    }
+
+    /// A delivery ends by its second way: the neighbour by whom the first one went has no answer yet.
+    pub(super) fn leave_first(&mut self, key: DeliveryKey, delivery: &Delivery) {
+        let Delivery { spec, size, progress: Progress { picked_at, .. }, .. } = *delivery;
+        let permit = (Reverse(self.lifted.remove(key).unwrap_or(spec.class)), spec.output);
+        if self.all.contains_key(&permit) {
+            let class = spec.class;
+            self.second_ways.insert(key, SecondWay { class, permit, size, picked_at });
         }
     }
 

@@ -133,7 +133,10 @@ impl Egress {
     ) -> Option<DeliveryKey> {
         let lane = usize::from(base.options.lane_of(output, class));
         let lane = &self.outputs[usize::from(output.0)].lanes[lane];
-        let may_go = |rule| base.options.rules.get(rule).may_go_by(peer);
+        // What has a second way goes again once both are lost.
+        let may_go = |key, rule| {
+            base.options.rules.get(rule).may_go_by(peer) && !self.grants.has_second(key)
+        };
         let key = base.holdings.queues().oldest_on(&lane.unconfirmed, class, may_go)?;
         // Cuts that the connection has not taken yet are still the driver's, and go first.
         let is_whole = base.holdings.delivery(key)?.progress.is_handed();

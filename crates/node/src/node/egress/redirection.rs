@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tidegate_capacity::RateControllerName;
 use tidegate_schedule::Choice;
-use tidegate_schedule::queue::{Delivery, DeliveryKey, DeliveryState, Timing};
+use tidegate_schedule::queue::{DeliveryKey, Timing};
 use tidegate_types::amount::Amount;
 use tidegate_types::class::ClassId;
 use tidegate_types::demand::{Measured, gross_demand};
@@ -123,7 +123,7 @@ impl Egress {
     }
 
     /// The permits by which an alarm may go, from when on, and in which order those that are free.
-    fn alarm_permits<K: Ord>(
+    pub(super) fn alarm_permits<K: Ord>(
         &self,
         base: &Base,
         seat: FleetSeat,
@@ -190,31 +190,6 @@ impl Egress {
         None
     }
 
-    /// Sends an alarm that went by our own uplink by a second way as well, marked: the neighbour that answers soonest.
-    fn send_twice(&mut self, base: &mut Base, seat: FleetSeat) -> Option<Output> {
-        loop {
-            let delivery = |key| base.holdings.delivery(key);
-            let waits = |key| delivery(key).filter(|one| one.place() == DeliveryState::Unconfirmed);
-            let is_ready = |key: &mut _| waits(*key).is_none_or(|one| one.progress.is_handed());
-            let key = self.grants.once.pop_front_if(is_ready)?;
-            // What left our connection before it was handed may wait at a neighbour by now.
-            let is_new = |one: &&Delivery| {
-                let is_ours = one.spec.output == seat.output && !one.progress.again;
-                is_ours && !base.holdings.is_outdated(key)
-            };
-            let Some(first) = waits(key).filter(is_new) else { continue };
-            let rule = base.options.rules.get(first.spec.rule);
-            let permits = self.alarm_permits(base, seat, |peer, _| self.answers_in(base, peer));
-            let free = |(at, _, (_, peer)): &(Time, Duration, Permit)| {
-                *at <= base.now && rule.may_go_by(*peer)
-            };
-            let Some((.., permit)) = permits.into_iter().find(free) else { continue };
-            self.take_again(base, seat.output, (ALARM, key));
-            let choice = Choice { class: ALARM, timing: Timing::Late };
-            return self.send_by(base, (key, choice), permit);
-        }
-    }
-
     /// Looks whether alarms alone are more than our uplink carries, while a neighbour that is there reserves for them; and
     /// whether they are few.
     fn note_flood(&mut self, base: &Base, seat: FleetSeat) -> bool {
@@ -267,11 +242,11 @@ impl Egress {
 
     /// How long a neighbour takes to answer for an alarm, as far as can be seen: as its newest answer for any class did, or
     /// as long as one has been waiting. Zero where nobody knows: the next alarm tries.
-    fn answers_in(&self, base: &Base, peer: OutputId) -> Duration {
+    pub(super) fn answers_in(&self, base: &Base, peer: OutputId) -> Duration {
         let waits = |class: ClassId| {
             let lane = usize::from(base.options.lane_of(peer, class));
             let lane = &self.outputs[usize::from(peer.0)].lanes[lane];
-            let oldest = base.holdings.queues().oldest_on(&lane.unconfirmed, class, |_| true)?;
+            let oldest = base.holdings.queues().oldest_on(&lane.unconfirmed, class, |_, _| true)?;
             let picked_at = base.holdings.delivery(oldest)?.progress.picked_at;
             Some(base.now.since(picked_at))
         };
@@ -279,7 +254,8 @@ impl Egress {
         let known = known.filter_map(|((Reverse(class), _), grant)| {
             Some(grant.takes(base.now)?.max(waits(*class).unwrap_or_default()))
         });
-        known.min().unwrap_or_default().max(waits(ALARM).unwrap_or_default())
+        let second = self.grants.second_since(peer).map(|at| base.now.since(at));
+        known.min().unwrap_or_default().max(waits(ALARM).max(second).unwrap_or_default())
     }
 
     /// Whether a neighbour's connection is there and has room for a record of a class.
@@ -314,10 +290,14 @@ impl Egress {
         if of != choice.class {
             self.grants.lifted.insert(key, of);
         }
-        let state = &mut self.outputs[usize::from(peer.0)];
-        state.redirected.0 += 1;
-        state.redirected.1 += size;
+        self.count_redirected(peer, size);
         Some(transmit)
+    }
+
+    pub(super) fn count_redirected(&mut self, peer: OutputId, size: Size) {
+        let (records, bytes) = &mut self.outputs[usize::from(peer.0)].redirected;
+        *records += 1;
+        *bytes += size;
     }
 
     /// What an agent of the fleet wants to know: of the uplink, and of our own classes on it. `None` where

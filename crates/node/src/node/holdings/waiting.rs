@@ -76,6 +76,14 @@ impl Holdings {
         }
     }
 
+    /// A delivery that was taken off its connection's list goes on by another output, which has had it since then.
+    pub(crate) fn go_on(&mut self, key: DeliveryKey, output: OutputId, picked_at: Time) {
+        self.queues.divert(key, output);
+        if let Some(delivery) = self.queues.get_mut(key) {
+            delivery.progress.picked_at = picked_at;
+        }
+    }
+
     /// Takes the next bytes of a delivery for its connection, of whose deliveries `last_number` is the last
     /// one's number.
     pub(crate) fn take_cut(

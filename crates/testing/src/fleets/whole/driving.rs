@@ -69,11 +69,14 @@ impl Whole {
                 let sent = Sent { origin, seq, class, again, ticket: (cut.id.0, 0) };
                 self.wishes.push_back(Wish::Pick(sent));
             } else if cut.path.output != OWN {
-                // It may be on the silent uplink as well.
+                // It may be on the silent uplink as well, or at another neighbour.
+                let mut open = wire.unconfirmed.iter();
                 let was_handed =
-                    wire.unconfirmed.iter().any(|(id, path)| *id == cut.id && path.output == OWN);
+                    open.any(|(id, path)| *id == cut.id && path.output != cut.path.output);
                 self.may_repeat += u64::from(was_handed);
-                away.insert(seq, peer_by(self.place, cut.path.output));
+                let peer = peer_by(self.place, cut.path.output);
+                let is_there = away.insert((cut.id, peer), seq).is_some();
+                assert!(!is_there, "nobody is given what it has");
             }
         }
         wire.appends.clear();

@@ -31,8 +31,8 @@ pub(super) struct Process {
     pub(super) epoch: u64,
     /// What was picked and has no fate.
     pub(super) begun: BTreeMap<DeliveryId, (Content, bool)>,
-    /// Own records that providers have.
-    pub(super) away: BTreeMap<Seq, usize>,
+    /// Own records that providers have, by the name by which each knows it: an alarm may be at two.
+    pub(super) away: BTreeMap<(DeliveryId, usize), Seq>,
     /// Which life of the link to each provider it is.
     pub(super) links: Vec<u64>,
     /// Neighbours' records, by the number under which they are offered.

@@ -2,11 +2,9 @@
 //! or alarms alone that are more than it carries.
 
 use tidegate_capacity::RateControllerName;
-use tidegate_node::io::{Control, OutputId, PathId, Refusal};
+use tidegate_node::io::{OutputId, PathId, Refusal};
 use tidegate_node::options::NodeOptions;
-use tidegate_testing::Wire;
 use tidegate_testing::support::*;
-use tidegate_types::amount::Amount;
 use tidegate_types::units::Rate;
 
 use crate::lent::redirecting::{
@@ -14,7 +12,7 @@ use crate::lent::redirecting::{
 };
 
 /// A node of a fleet whose own uplink is measured, and carries so much at most.
-fn measured() -> NodeOptions {
+pub(crate) fn measured() -> NodeOptions {
     let mut options = fleet_options();
     options.uplinks[0] = uplink(RateControllerName::Tide, Some(Rate::new(OWN)));
     options
@@ -141,40 +139,4 @@ fn an_alarm_that_is_stuck_below_goes_again_by_a_neighbour_and_is_marked() {
     assert_eq!(again, [true]);
     wire.advance(ms(500));
     assert_eq!(classes_by_peer(&wire).len(), 1, "once");
-}
-
-#[test]
-fn an_alarm_goes_by_two_ways_for_a_while_after_the_uplink_was_late() {
-    const OTHER: OutputId = OutputId(2);
-    let mut options = measured();
-    options.uplinks.push(uplink(RateControllerName::Unlimited, None));
-    options.outputs.push(output(2));
-    let mut wire = up(options);
-    for peer in [PEER, OTHER] {
-        let (class, amount, lease) = (NM, Amount(50_000), ms(600_000));
-        wire.control(Control::Grant { peer, class, amount, lease });
-    }
-    load(&mut wire, "lt/a", 40, 500);
-    // Where an alarm went, and whether it was marked, once all that is there has gone.
-    let ways = |wire: &mut Wire, key: &str| -> Vec<(OutputId, bool)> {
-        wire.offer(key, 20);
-        for output in [OutputId(0), PEER, OTHER] {
-            while wire.send_on(PathId { output, lane: LS.0 }) {}
-        }
-        let alarm = wire.history.iter().filter(|cut| cut.key == key);
-        alarm.map(|cut| (cut.path.output, cut.again)).collect()
-    };
-    assert_eq!(ways(&mut wire, "ls/calm"), [(OutputId(0), false)]);
-    report(&mut wire, LT, 60, 5000);
-    assert_eq!(ways(&mut wire, "ls/late"), [(PEER, false)], "a neighbour has it");
-    wire.confirm_all();
-    report(&mut wire, LT, 1, 0);
-    report(&mut wire, LS, 1, 0);
-    let again = ways(&mut wire, "ls/soon");
-    assert_eq!(again[0], (OutputId(0), true), "it may be late at any time again");
-    assert_eq!(again.len(), 2, "{again:?}");
-    wire.confirm_all();
-    report(&mut wire, LS, 1, 0);
-    wire.advance(ms(10_000));
-    assert_eq!(ways(&mut wire, "ls/later"), [(OutputId(0), false)]);
 }

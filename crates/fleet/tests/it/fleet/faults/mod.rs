@@ -53,6 +53,6 @@ fn promises_hold_whatever_fails() {
 #[test]
 fn whole_nodes_keep_their_promises_whatever_fails() {
     // A deposed leader's word comes late in one world of 140; in this one it does.
-    let sums = play_all::<Whole>((0..seeds()).chain([352]));
+    let sums = play_all::<Whole>((0..seeds()).chain([206]));
     assert!(sums.iter().all(|sum| *sum > 0), "{sums:?}");
 }
