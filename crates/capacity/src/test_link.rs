@@ -37,6 +37,8 @@ pub(super) struct Trial {
     pub(super) is_backlog: bool,
     /// When a second sender begins.
     pub(super) second: Option<Time>,
+    /// Each has a clock of its own, which begins when it does: two nodes look for a shorter path at different moments.
+    pub(super) has_clocks: bool,
 }
 
 /// What came out.
@@ -74,6 +76,7 @@ impl Trial {
             length: Duration::from_secs(20),
             is_backlog: false,
             second: None,
+            has_clocks: false,
         }
     }
 
@@ -131,7 +134,7 @@ impl Trial {
                 if let Some(sent) = newest[of] {
                     sender.hear(now, sent);
                 }
-                sender.uplink.tick(now);
+                sender.uplink.tick(sender.local(now));
                 while let Some((bytes, alarm)) = sender.next(now, self.is_backlog) {
                     let mut left = bytes;
                     while left > 0 {
@@ -164,6 +167,8 @@ struct Sender {
     alarms: VecDeque<Time>,
     next_alarm: Time,
     from: Time,
+    /// When its clock was at zero.
+    clock: Time,
     handed: u64,
     delivered: u64,
 }
@@ -178,14 +183,20 @@ impl Sender {
         };
         let uplink = Uplink::new(&options, super::build(&options), 1);
         let alarms = VecDeque::new();
-        Sender { uplink, alarms, next_alarm: from, from, handed: 0, delivered: 0 }
+        let clock = if trial.has_clocks { from } else { Time::ZERO };
+        Sender { uplink, alarms, next_alarm: from, from, clock, handed: 0, delivered: 0 }
+    }
+
+    /// Its own clock.
+    fn local(&self, now: Time) -> Time {
+        Time::ZERO + now.since(self.clock)
     }
 
     fn hear(&mut self, now: Time, sent: Time) {
         let in_flight = Size(self.handed - self.delivered);
         let (rtt, delivered) = (Some(now.since(sent)), Size(self.delivered));
         let sample = PathSample { rtt, delivered, in_flight, ..PathSample::default() };
-        self.uplink.sample(now, 0, &sample);
+        self.uplink.sample(self.local(now), 0, &sample);
     }
 
     /// Bytes that go now, and when they were due if they are an alarm.
@@ -199,13 +210,14 @@ impl Sender {
         }
         let is_alarm = !self.alarms.is_empty();
         let bytes = if is_alarm { ALARM } else { self.uplink.cut().0.min(20_000) };
-        if !self.uplink.is_free(now, Size(bytes), is_alarm.then_some(0)) {
+        let local = self.local(now);
+        if !self.uplink.is_free(local, Size(bytes), is_alarm.then_some(0)) {
             return None;
         }
-        self.uplink.picked_for(now, 0, Size(bytes));
+        self.uplink.picked_for(local, 0, Size(bytes));
         let bound = Duration::from_millis(if is_alarm { 50 } else { 1000 });
         let of = PickedOf { is_backlog: is_backlog && !is_alarm, bound: Some(bound) };
-        self.uplink.picked_of(now, of, Size(bytes));
+        self.uplink.picked_of(local, of, Size(bytes));
         self.uplink.handed(0, Size(bytes), Size(bytes));
         self.handed += bytes;
         Some((bytes, self.alarms.pop_front()))
